@@ -1,0 +1,1 @@
+"""The probe agent, on every host: measures, frames, and sends."""

@@ -1,0 +1,1 @@
+"""The probes: one signal a file, each parse, arithmetic, read."""

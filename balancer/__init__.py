@@ -1,0 +1,1 @@
+"""Routing decisions: pure, without I/O, clock or global chance."""

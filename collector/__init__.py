@@ -1,0 +1,1 @@
+"""Ingest, fleet table, health, store and HTTP."""

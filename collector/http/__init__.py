@@ -1,0 +1,1 @@
+"""The HTTP API on port 7767."""

@@ -1,0 +1,338 @@
+"""One unpacked MessagePack object to a typed message, or Malformed.
+
+Appended fields are ignored and missing ones read as their defaults, so a
+newer and an older peer understand each other. A message of a kind this
+version does not know is None: skip it.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from enum import IntEnum
+from typing import TypeVar
+
+from .encode import (
+    BYTES_SCALE,
+    MILLI,
+    QUEUE_LIMIT,
+    QUEUE_SCALE,
+    RATE_SCALE,
+    SHARE_SCALE,
+)
+from .errors import Malformed
+from .limits import ARRAY_ITEMS, LINKS, MAP_ITEMS, SAFE_INTEGER, UINT32
+from .messages import (
+    Ack,
+    Bye,
+    Cpu,
+    Echo,
+    Farewell,
+    Frame,
+    Hello,
+    Hole,
+    Inventory,
+    Kind,
+    Link,
+    Memory,
+    Message,
+    Method,
+    Reason,
+    Refused,
+    Welcome,
+)
+from .signals import SIGNALS, State
+from .version import PROTOCOL
+
+_E = TypeVar("_E", bound=IntEnum)
+_Array = tuple[object, ...]
+
+# What may be shown in a terminal, a log and a URL without harm.
+_PRINTABLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
+NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+ID_BYTES = 16
+KEY_BYTES = 32
+SHORT_CHARS = 255
+INTERVAL_LIMIT_MS = 3_600_000
+SILENCE_LIMIT_MS = 86_400_000
+
+
+def decode(item: object) -> Message | None:
+    """Return the message, None for an unknown kind; Malformed otherwise."""
+    if not isinstance(item, tuple):
+        raise Malformed("message", "an array whose first item is its kind", item)
+    if not item:
+        raise Malformed("message", "at least a kind", item)
+    kind = item[0]
+    if type(kind) is not int or not 0 < kind < 128:
+        raise Malformed("message.kind", "an integer 1..127", kind)
+    reader = _READERS.get(kind)
+    return None if reader is None else reader(item)
+
+
+def _padded(item: object, where: str, required: int, total: int) -> _Array:
+    """Return exactly `total` fields: absent ones None, appended ones cut."""
+    if not isinstance(item, tuple):
+        raise Malformed(where, "an array", item)
+    if len(item) < required:
+        raise Malformed(where, f"at least {required} items", item)
+    if len(item) >= total:
+        return item[:total]
+    return item + (None,) * (total - len(item))
+
+
+def _uint(value: object, limit: int, where: str) -> int:
+    if type(value) is not int or not 0 <= value <= limit:
+        raise Malformed(where, f"an integer 0..{limit}", value)
+    return value
+
+
+def _maybe_uint(value: object, limit: int, where: str) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= limit:
+        raise Malformed(where, f"an integer 0..{limit} or nil", value)
+    return value
+
+
+def _scaled(value: object, scale: float, limit: int, where: str) -> float | None:
+    number = _maybe_uint(value, limit, where)
+    return None if number is None else number / scale
+
+
+def _enum(kind: type[_E], value: object, where: str) -> _E:
+    if type(value) is int:
+        for member in kind:
+            if member == value:
+                return member
+    raise Malformed(where, f"one of {[int(m) for m in kind]}", value)
+
+
+def _text(value: object, where: str, limit: int = SHORT_CHARS) -> str:
+    if (
+        not isinstance(value, str)
+        or len(value) > limit
+        or _PRINTABLE.fullmatch(value) is None
+    ):
+        raise Malformed(where, f"printable text of at most {limit} characters", value)
+    return value
+
+
+def _maybe_text(value: object, where: str) -> str | None:
+    return None if value is None else _text(value, where)
+
+
+def _bytes(value: object, length: int, where: str) -> bytes:
+    if not isinstance(value, bytes) or len(value) != length:
+        # The value may be a key: its length is all that is said of it.
+        got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value)
+        raise Malformed(where, f"{length} bytes", got)
+    return value
+
+
+def _maybe_bytes(value: object, length: int, where: str) -> bytes | None:
+    return None if value is None else _bytes(value, length, where)
+
+
+def _texts(value: object, where: str, limit: int) -> tuple[str, ...]:
+    if value is None:
+        return ()
+    if not isinstance(value, tuple) or len(value) > limit:
+        raise Malformed(where, f"an array of at most {limit} texts", value)
+    return tuple(_text(item, f"{where}[{i}]") for i, item in enumerate(value))
+
+
+def _map(value: object, where: str) -> Mapping[str, object]:
+    if value is None:
+        return {}
+    if not isinstance(value, dict) or len(value) > MAP_ITEMS:
+        raise Malformed(where, f"a map of at most {MAP_ITEMS} pairs", value)
+    return {_text(k, f"{where} key"): v for k, v in value.items()}
+
+
+def _hello(item: _Array) -> Hello:
+    protocol = _padded(item, "hello", 2, 2)[1]
+    if _uint(protocol, UINT32, "hello.protocol") != PROTOCOL:
+        # The rest may be laid out in a way this version can't know.
+        raise Malformed("hello.protocol", f"protocol {PROTOCOL}", protocol)
+    f = _padded(item, "hello", 5, 13)
+    name = f[4]
+    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+        raise Malformed(
+            "hello.name",
+            "1 to 63 letters, digits, '.', '_' or '-', first and last no sign",
+            name,
+        )
+    interval_ms = (
+        1000 if f[9] is None else _uint(f[9], INTERVAL_LIMIT_MS, "hello.interval_ms")
+    )
+    if interval_ms < 10:
+        raise Malformed("hello.interval_ms", "at least 10", interval_ms)
+    token = f[6]
+    if token is not None and not (isinstance(token, str) and len(token) <= SHORT_CHARS):
+        raise Malformed("hello.token", "text or nil", type(token))
+    return Hello(
+        protocol=PROTOCOL,
+        node_id=_bytes(f[2], ID_BYTES, "hello.node_id"),
+        boot_id=_bytes(f[3], ID_BYTES, "hello.boot_id"),
+        name=name,
+        key=_maybe_bytes(f[5], KEY_BYTES, "hello.key"),
+        token=token,
+        machine=_maybe_bytes(f[7], ID_BYTES, "hello.machine"),
+        agent_version="" if f[8] is None else _text(f[8], "hello.agent_version"),
+        interval_ms=interval_ms,
+        silence_ms=_maybe_uint(f[10], SILENCE_LIMIT_MS, "hello.silence_ms"),
+        boot_ms=0 if f[11] is None else _uint(f[11], SAFE_INTEGER, "hello.boot_ms"),
+        inventory=_inventory(() if f[12] is None else f[12]),
+    )
+
+
+def _inventory(item: object) -> Inventory:
+    where = "hello.inventory"
+    f = _padded(item, where, 0, 14)
+    labels = _map(f[8], f"{where}.labels")
+    resources = _map(f[10], f"{where}.resources")
+    return Inventory(
+        cpus=_maybe_uint(f[0], 65_535, f"{where}.cpus"),
+        memory_mib=_maybe_uint(f[1], UINT32, f"{where}.memory_mib"),
+        targets=_texts(f[2], f"{where}.targets", LINKS - 1),
+        address=_maybe_text(f[3], f"{where}.address"),
+        site=_maybe_text(f[4], f"{where}.site"),
+        zone=_maybe_text(f[5], f"{where}.zone"),
+        operator=_maybe_text(f[6], f"{where}.operator"),
+        groups=_texts(f[7], f"{where}.groups", MAP_ITEMS),
+        labels={k: _text(v, f"{where}.labels[{k!a}]") for k, v in labels.items()},
+        holds=_texts(f[9], f"{where}.holds", ARRAY_ITEMS),
+        resources={
+            k: _uint(v, UINT32, f"{where}.resources[{k!a}]")
+            for k, v in resources.items()
+        },
+        price=_scaled(f[11], MILLI, SAFE_INTEGER, f"{where}.price"),
+        slots=_maybe_uint(f[12], 65_535, f"{where}.slots"),
+        speed=_scaled(f[13], MILLI, UINT32, f"{where}.speed"),
+    )
+
+
+def _welcome(item: _Array) -> Welcome:
+    f = _padded(item, "welcome", 4, 7)
+    return Welcome(
+        protocol=_uint(f[1], UINT32, "welcome.protocol"),
+        name=_text(f[2], "welcome.name"),
+        server_ms=_uint(f[3], SAFE_INTEGER, "welcome.server_ms"),
+        interval_ms=_maybe_uint(f[4], INTERVAL_LIMIT_MS, "welcome.interval_ms"),
+        peers=_texts(f[5], "welcome.peers", LINKS - 1),
+        stored_seq=_maybe_uint(f[6], SAFE_INTEGER, "welcome.stored_seq"),
+    )
+
+
+def _refused(item: _Array) -> Refused:
+    f = _padded(item, "refused", 3, 4)
+    return Refused(
+        reason=_enum(Reason, f[1], "refused.reason"),
+        text=_text(f[2], "refused.text", 500),
+        retry_s=_maybe_uint(f[3], 86_400, "refused.retry_s"),
+    )
+
+
+def _frame(item: _Array) -> Frame:
+    f = _padded(item, "frame", 3, 9)
+    links = () if f[6] is None else f[6]
+    if not isinstance(links, tuple) or len(links) > LINKS:
+        raise Malformed("frame.links", f"an array of at most {LINKS}", links)
+    holes = () if f[8] is None else f[8]
+    if not isinstance(holes, tuple):
+        raise Malformed("frame.holes", "an array", holes)
+    return Frame(
+        seq=_uint(f[1], SAFE_INTEGER, "frame.seq"),
+        boot_ms=_uint(f[2], SAFE_INTEGER, "frame.boot_ms"),
+        gaps=0 if f[3] is None else _uint(f[3], UINT32, "frame.gaps"),
+        cpu=Cpu() if f[4] is None else _cpu(f[4]),
+        memory=Memory() if f[5] is None else _memory(f[5]),
+        links=tuple(_link(k, f"frame.links[{i}]") for i, k in enumerate(links)),
+        holes=tuple(
+            hole
+            for i, h in enumerate(holes)
+            if (hole := _hole(h, f"frame.holes[{i}]")) is not None
+        ),
+    )
+
+
+def _cpu(item: object) -> Cpu:
+    f = _padded(item, "frame.cpu", 0, 4)
+    return Cpu(
+        stall=_scaled(f[0], SHARE_SCALE, SHARE_SCALE, "frame.cpu.stall"),
+        run_queue=_scaled(f[1], QUEUE_SCALE, QUEUE_LIMIT, "frame.cpu.run_queue"),
+        steal=_scaled(f[2], SHARE_SCALE, SHARE_SCALE, "frame.cpu.steal"),
+        busy=_scaled(f[3], SHARE_SCALE, SHARE_SCALE, "frame.cpu.busy"),
+    )
+
+
+def _memory(item: object) -> Memory:
+    f = _padded(item, "frame.memory", 0, 6)
+    where = "frame.memory"
+    return Memory(
+        stall_some=_scaled(f[0], SHARE_SCALE, SHARE_SCALE, f"{where}.stall_some"),
+        stall_full=_scaled(f[1], SHARE_SCALE, SHARE_SCALE, f"{where}.stall_full"),
+        available=_scaled(f[2], SHARE_SCALE, SHARE_SCALE, f"{where}.available"),
+        swap_in_bytes_s=_scaled(f[3], BYTES_SCALE, UINT32, f"{where}.swap_in"),
+        swap_out_bytes_s=_scaled(f[4], BYTES_SCALE, UINT32, f"{where}.swap_out"),
+        major_faults_s=_scaled(f[5], RATE_SCALE, UINT32, f"{where}.major_faults"),
+    )
+
+
+def _link(item: object, where: str) -> Link:
+    f = _padded(item, where, 1, 8)
+    return Link(
+        peer=_uint(f[0], LINKS - 1, f"{where}.peer"),
+        method=None if f[1] is None else _enum(Method, f[1], f"{where}.method"),
+        rtt_us=_maybe_uint(f[2], UINT32, f"{where}.rtt_us"),
+        rtt_min_us=_maybe_uint(f[3], UINT32, f"{where}.rtt_min_us"),
+        rtt_p95_us=_maybe_uint(f[4], UINT32, f"{where}.rtt_p95_us"),
+        jitter_us=_maybe_uint(f[5], UINT32, f"{where}.jitter_us"),
+        loss=_scaled(f[6], SHARE_SCALE, SHARE_SCALE, f"{where}.loss"),
+        retransmits=_maybe_uint(f[7], UINT32, f"{where}.retransmits"),
+    )
+
+
+def _hole(item: object, where: str) -> Hole | None:
+    f = _padded(item, where, 2, 4)
+    signal = SIGNALS.get(_uint(f[0], 127, f"{where}.signal"))
+    state = _uint(f[1], 127, f"{where}.state")
+    age_ms = _maybe_uint(f[2], UINT32, f"{where}.age_ms")
+    peer = _maybe_uint(f[3], LINKS - 1, f"{where}.peer")
+    if signal is None or state not in _STATES:
+        return None  # of a newer agent
+    return Hole(signal, State(state), age_ms, peer)
+
+
+def _echo(item: _Array) -> Echo:
+    f = _padded(item, "echo", 4, 4)
+    return Echo(
+        reply=_uint(f[1], 1, "echo.reply") == 1,
+        ident=_uint(f[2], SAFE_INTEGER, "echo.ident"),
+        stamp_us=_uint(f[3], SAFE_INTEGER, "echo.stamp_us"),
+    )
+
+
+def _ack(item: _Array) -> Ack:
+    f = _padded(item, "ack", 2, 2)
+    return Ack(seq=_uint(f[1], SAFE_INTEGER, "ack.seq"))
+
+
+def _bye(item: _Array) -> Bye:
+    f = _padded(item, "bye", 1, 3)
+    return Bye(
+        why=Farewell.STOP if f[1] is None else _enum(Farewell, f[1], "bye.why"),
+        back_s=_maybe_uint(f[2], UINT32, "bye.back_s"),
+    )
+
+
+_STATES = frozenset(int(state) for state in State)
+_READERS: dict[int, Callable[[_Array], Message]] = {
+    Kind.HELLO: _hello,
+    Kind.WELCOME: _welcome,
+    Kind.REFUSED: _refused,
+    Kind.FRAME: _frame,
+    Kind.ECHO: _echo,
+    Kind.ACK: _ack,
+    Kind.BYE: _bye,
+}
