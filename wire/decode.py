@@ -19,7 +19,7 @@ from .encode import (
     SHARE_SCALE,
 )
 from .errors import Malformed
-from .limits import ARRAY_ITEMS, LINKS, MAP_ITEMS, SAFE_INTEGER, UINT32
+from .limits import HOLDS, LINKS, MAP_ITEMS, SAFE_INTEGER, UINT32
 from .messages import (
     Ack,
     Bye,
@@ -43,6 +43,7 @@ from .signals import SIGNALS, State
 from .version import PROTOCOL
 
 _E = TypeVar("_E", bound=IntEnum)
+_N = TypeVar("_N")
 _Array = tuple[object, ...]
 
 # What may be shown in a terminal, a log and a URL without harm.
@@ -52,13 +53,14 @@ NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 ID_BYTES = 16
 KEY_BYTES = 32
 SHORT_CHARS = 255
+INTERVAL_LEAST_MS = 10
 INTERVAL_LIMIT_MS = 3_600_000
 SILENCE_LIMIT_MS = 86_400_000
 
 
 def decode(item: object) -> Message | None:
     """Return the message, None for an unknown kind; Malformed otherwise."""
-    if not isinstance(item, tuple):
+    if type(item) is not tuple:  # an empty ExtType is one, too
         raise Malformed("message", "an array whose first item is its kind", item)
     if not item:
         raise Malformed("message", "at least a kind", item)
@@ -99,12 +101,13 @@ def _scaled(value: object, scale: float, limit: int, where: str) -> float | None
     return None if number is None else number / scale
 
 
-def _enum(kind: type[_E], value: object, where: str) -> _E:
-    if type(value) is int:
-        for member in kind:
-            if member == value:
-                return member
-    raise Malformed(where, f"one of {[int(m) for m in kind]}", value)
+def _enum(kind: type[_E], value: object, newer: _N, where: str) -> _E | _N:
+    """Return the member; `newer` for a number that this version doesn't know."""
+    number = _uint(value, 127, where)
+    try:
+        return kind(number)
+    except ValueError:
+        return newer
 
 
 def _text(value: object, where: str, limit: int = SHORT_CHARS) -> str:
@@ -123,8 +126,7 @@ def _maybe_text(value: object, where: str) -> str | None:
 
 def _bytes(value: object, length: int, where: str) -> bytes:
     if not isinstance(value, bytes) or len(value) != length:
-        # The value may be a key: its length is all that is said of it.
-        got = f"{len(value)} bytes" if isinstance(value, bytes) else type(value)
+        got = type(value) if isinstance(value, str) else value  # maybe a token
         raise Malformed(where, f"{length} bytes", got)
     return value
 
@@ -139,6 +141,13 @@ def _texts(value: object, where: str, limit: int) -> tuple[str, ...]:
     if not isinstance(value, tuple) or len(value) > limit:
         raise Malformed(where, f"an array of at most {limit} texts", value)
     return tuple(_text(item, f"{where}[{i}]") for i, item in enumerate(value))
+
+
+def _interval(value: object, where: str) -> int:
+    limits = range(INTERVAL_LEAST_MS, INTERVAL_LIMIT_MS + 1)
+    if type(value) is not int or value not in limits:
+        raise Malformed(where, f"an integer {limits[0]}..{limits[-1]}", value)
+    return value
 
 
 def _map(value: object, where: str) -> Mapping[str, object]:
@@ -162,11 +171,6 @@ def _hello(item: _Array) -> Hello:
             "1 to 63 letters, digits, '.', '_' or '-', first and last no sign",
             name,
         )
-    interval_ms = (
-        1000 if f[9] is None else _uint(f[9], INTERVAL_LIMIT_MS, "hello.interval_ms")
-    )
-    if interval_ms < 10:
-        raise Malformed("hello.interval_ms", "at least 10", interval_ms)
     token = f[6]
     if token is not None and not (isinstance(token, str) and len(token) <= SHORT_CHARS):
         raise Malformed("hello.token", "text or nil", type(token))
@@ -179,7 +183,7 @@ def _hello(item: _Array) -> Hello:
         token=token,
         machine=_maybe_bytes(f[7], ID_BYTES, "hello.machine"),
         agent_version="" if f[8] is None else _text(f[8], "hello.agent_version"),
-        interval_ms=interval_ms,
+        interval_ms=1000 if f[9] is None else _interval(f[9], "hello.interval_ms"),
         silence_ms=_maybe_uint(f[10], SILENCE_LIMIT_MS, "hello.silence_ms"),
         boot_ms=0 if f[11] is None else _uint(f[11], SAFE_INTEGER, "hello.boot_ms"),
         inventory=_inventory(() if f[12] is None else f[12]),
@@ -201,12 +205,12 @@ def _inventory(item: object) -> Inventory:
         operator=_maybe_text(f[6], f"{where}.operator"),
         groups=_texts(f[7], f"{where}.groups", MAP_ITEMS),
         labels={k: _text(v, f"{where}.labels[{k!a}]") for k, v in labels.items()},
-        holds=_texts(f[9], f"{where}.holds", ARRAY_ITEMS),
+        holds=_texts(f[9], f"{where}.holds", HOLDS),
         resources={
             k: _uint(v, UINT32, f"{where}.resources[{k!a}]")
             for k, v in resources.items()
         },
-        price=_scaled(f[11], MILLI, SAFE_INTEGER, f"{where}.price"),
+        price=_scaled(f[11], MILLI, UINT32, f"{where}.price"),
         slots=_maybe_uint(f[12], 65_535, f"{where}.slots"),
         speed=_scaled(f[13], MILLI, UINT32, f"{where}.speed"),
     )
@@ -218,7 +222,7 @@ def _welcome(item: _Array) -> Welcome:
         protocol=_uint(f[1], UINT32, "welcome.protocol"),
         name=_text(f[2], "welcome.name"),
         server_ms=_uint(f[3], SAFE_INTEGER, "welcome.server_ms"),
-        interval_ms=_maybe_uint(f[4], INTERVAL_LIMIT_MS, "welcome.interval_ms"),
+        interval_ms=None if f[4] is None else _interval(f[4], "welcome.interval_ms"),
         peers=_texts(f[5], "welcome.peers", LINKS - 1),
         stored_seq=_maybe_uint(f[6], SAFE_INTEGER, "welcome.stored_seq"),
     )
@@ -227,7 +231,7 @@ def _welcome(item: _Array) -> Welcome:
 def _refused(item: _Array) -> Refused:
     f = _padded(item, "refused", 3, 4)
     return Refused(
-        reason=_enum(Reason, f[1], "refused.reason"),
+        reason=_enum(Reason, f[1], Reason.OTHER, "refused.reason"),
         text=_text(f[2], "refused.text", 500),
         retry_s=_maybe_uint(f[3], 86_400, "refused.retry_s"),
     )
@@ -283,7 +287,7 @@ def _link(item: object, where: str) -> Link:
     f = _padded(item, where, 1, 8)
     return Link(
         peer=_uint(f[0], LINKS - 1, f"{where}.peer"),
-        method=None if f[1] is None else _enum(Method, f[1], f"{where}.method"),
+        method=None if f[1] is None else _enum(Method, f[1], None, f"{where}.method"),
         rtt_us=_maybe_uint(f[2], UINT32, f"{where}.rtt_us"),
         rtt_min_us=_maybe_uint(f[3], UINT32, f"{where}.rtt_min_us"),
         rtt_p95_us=_maybe_uint(f[4], UINT32, f"{where}.rtt_p95_us"),
@@ -321,7 +325,9 @@ def _ack(item: _Array) -> Ack:
 def _bye(item: _Array) -> Bye:
     f = _padded(item, "bye", 1, 3)
     return Bye(
-        why=Farewell.STOP if f[1] is None else _enum(Farewell, f[1], "bye.why"),
+        why=Farewell.STOP
+        if f[1] is None
+        else _enum(Farewell, f[1], Farewell.STOP, "bye.why"),
         back_s=_maybe_uint(f[2], UINT32, "bye.back_s"),
     )
 

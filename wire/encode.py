@@ -49,7 +49,7 @@ def _scaled(value: float | None, scale: float, limit: int) -> int | None:
         return None
     if not (math.isfinite(value) and value >= 0):
         raise ValueError(f"a reading must be finite and at least 0, got {value!r}")
-    return min(limit, round(value * scale))
+    return round(min(limit, value * scale))
 
 
 def _share(value: float | None) -> int | None:
@@ -93,7 +93,7 @@ def _inventory(i: Inventory) -> list[object]:
         dict(i.labels),
         i.holds,
         dict(i.resources),
-        _scaled(i.price, MILLI, SAFE_INTEGER),
+        _scaled(i.price, MILLI, UINT32),
         i.slots,
         _scaled(i.speed, MILLI, UINT32),
     ]
@@ -116,17 +116,19 @@ def _refused(m: Refused) -> list[object]:
 
 
 def _frame(m: Frame) -> list[object]:
-    return [
-        Kind.FRAME,
-        m.seq,
-        m.boot_ms,
-        min(m.gaps, UINT32),
-        _cpu(m.cpu),
-        _memory(m.memory),
-        [_link(link) for link in m.links],
-        None,  # GPUs: reserved
-        [_hole(hole) for hole in m.holes],
-    ]
+    return _trimmed(
+        [
+            Kind.FRAME,
+            _scaled(m.seq, 1, SAFE_INTEGER),
+            _scaled(m.boot_ms, 1, SAFE_INTEGER),
+            _scaled(m.gaps, 1, UINT32),
+            _cpu(m.cpu),
+            _memory(m.memory),
+            [_link(link) for link in m.links],
+            None,  # GPUs: reserved
+            [_hole(hole) for hole in m.holes] or None,
+        ]
+    )
 
 
 def _cpu(c: Cpu) -> list[object]:
@@ -169,7 +171,7 @@ def _link(k: Link) -> list[object]:
 
 
 def _hole(h: Hole) -> list[object]:
-    age_ms = None if h.age_ms is None else min(h.age_ms, UINT32)
+    age_ms = _scaled(h.age_ms, 1, UINT32)
     return _trimmed([NUMBERS[h.signal], h.state, age_ms, h.peer])
 
 

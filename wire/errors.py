@@ -23,8 +23,11 @@ class TooLarge(WireError):
 
 
 def shown(value: object) -> str:
-    """Return a short picture of a hostile value, safe to log."""
-    if isinstance(value, list | tuple | dict):
+    """Return a short picture of a hostile value, safe to log.
+
+    Of bytes only their number is said: they may be a key in the wrong place.
+    """
+    if isinstance(value, list | tuple | dict | bytes):
         return f"{type(value).__name__} of {len(value)}"
-    text = ascii(value[:40] if isinstance(value, str | bytes) else value)
+    text = ascii(value[:40] if isinstance(value, str) else value)
     return text if len(text) <= 60 else f"{text[:57]}..."

@@ -36,6 +36,7 @@ class Method(IntEnum):
 class Reason(IntEnum):
     """Why a collector refuses."""
 
+    OTHER = 0  # a reason of a newer version: the text says it
     MALFORMED = 1
     PROTOCOL = 2  # no version in common
     CREDENTIAL = 3  # token or key missing, wrong or revoked

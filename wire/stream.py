@@ -1,9 +1,10 @@
 """Bytes as they arrive to messages, with limits checked first.
 
-MessagePack says each length before its content, so an over-long string,
-array or map is refused at its header, before memory is taken. What is left
-is a message of many small items: bytes since the last whole message are
-counted, and one past MESSAGE_BYTES ends the stream.
+MessagePack says each length before its content, so an over-long array or
+map is refused at its header, before memory is taken. Of a string nothing is
+taken but the bytes that came; it is refused once it is whole. What is left is
+a message that never ends: bytes since the last whole message are counted, and
+one past MESSAGE_BYTES ends the stream.
 """
 
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from .limits import (
     BINARY_BYTES,
     MAP_ITEMS,
     MESSAGE_BYTES,
-    STRING_CHARS,
+    STRING_BYTES,
 )
 from .messages import Message
 
@@ -33,7 +34,7 @@ class Stream:
             strict_map_key=False,  # decode.py says what is wrong with a key
             read_size=_SLICE_BYTES,
             max_buffer_size=MESSAGE_BYTES + _SLICE_BYTES,
-            max_str_len=STRING_CHARS,
+            max_str_len=STRING_BYTES,
             max_bin_len=BINARY_BYTES,
             max_array_len=ARRAY_ITEMS,
             max_map_len=MAP_ITEMS,
@@ -47,6 +48,11 @@ class Stream:
         """Bytes of a message that has not ended yet."""
         return self._fed - self._whole
 
+    @property
+    def whole_bytes(self) -> int:
+        """Bytes of all messages that have ended."""
+        return self._whole
+
     def feed(self, data: bytes) -> Iterator[Message]:
         """Yield each whole message; WireError at the first that is none.
 
@@ -57,15 +63,13 @@ class Stream:
             self._unpacker.feed(piece)
             self._fed += len(piece)
             while (item := self._next()) is not _END:
-                self._whole = self._unpacker.tell()
+                end = self._unpacker.tell()
+                _limit(end - self._whole)
+                self._whole = end
                 message = decode(item)
                 if message is not None:
                     yield message
-            if self.partial_bytes > MESSAGE_BYTES:
-                raise TooLarge(
-                    f"message: expected at most {MESSAGE_BYTES} bytes, "
-                    f"got {self.partial_bytes} and no end"
-                )
+            _limit(self.partial_bytes)
 
     def _next(self) -> object:
         try:
@@ -75,12 +79,22 @@ class Stream:
         except msgpack.StackError as exc:
             raise TooLarge("message: nested too deep") from exc
         except UnicodeDecodeError as exc:
-            raise Malformed("message", "text in UTF-8", exc.object) from exc
+            # The text may be a token: not even the cause may carry it.
+            raise Malformed("message", "text in UTF-8", exc.reason) from None
         except msgpack.FormatError as exc:
-            raise Malformed("message", "MessagePack", exc.args) from exc
-        except (ValueError, TypeError, OverflowError) as exc:
-            # "exceeds max_str_len(1024)" and the like; unhashable map keys.
+            raise Malformed("message", "MessagePack", "0xc1") from exc
+        except TypeError as exc:  # "unhashable type: 'dict'"
+            raise Malformed("message", "text as key of each map", str(exc)) from exc
+        except (ValueError, OverflowError) as exc:
+            # "3000 exceeds max_str_len(2048)" and the like.
             raise TooLarge(f"message: {exc}") from exc
+
+
+def _limit(message_bytes: int) -> None:
+    if message_bytes > MESSAGE_BYTES:
+        raise TooLarge(
+            f"message: expected at most {MESSAGE_BYTES} bytes, got {message_bytes}"
+        )
 
 
 _END = object()

@@ -1,0 +1,196 @@
+"""`trimtab-agent doctor`: what this host can measure, what not, and the mend.
+
+Exit status: 0 all is well, 1 degraded (some signal or the way to the
+collector is missing), 2 unusable (nothing can be measured, or no identity
+can be kept).
+"""
+
+import asyncio
+import json
+import time
+from collections.abc import Sequence
+from enum import IntEnum
+from typing import NamedTuple, TextIO
+
+from trimtab.wire import State
+
+from .host import Host
+from .identity import NoIdentity, load_or_make, read_token
+from .probes.ping import Pinger
+from .probes.resolve import Resolver, Target
+from .sampler import Sampler, Signal
+from .settings import Settings
+
+BETWEEN_S = 0.5  # two looks, for signals that are differences
+REACH_S = 3.0
+
+
+class Verdict(IntEnum):
+    """How a finding weighs, and the exit status of the worst."""
+
+    GOOD = 0
+    DEGRADED = 1
+    UNUSABLE = 2
+
+
+class Finding(NamedTuple):
+    """One thing looked at."""
+
+    subject: str
+    verdict: Verdict
+    says: str
+    mend: str = ""
+
+
+def examine(settings: Settings) -> list[Finding]:
+    """Return every finding about this host under these settings."""
+    return [
+        *_signals(settings),
+        _identity(settings),
+        *_token(settings),
+        *asyncio.run(_network(settings)),
+    ]
+
+
+def status(findings: Sequence[Finding]) -> Verdict:
+    """Return the worst verdict."""
+    return max((f.verdict for f in findings), default=Verdict.GOOD)
+
+
+def _signals(settings: Settings) -> list[Finding]:
+    host = Host(settings.procfs, settings.sysfs)
+    sampler = Sampler(host)
+    sampler.sample(time.monotonic_ns())
+    time.sleep(BETWEEN_S)
+    signals = sampler.sample(time.monotonic_ns()).signals
+    host.close()
+    findings = [_signal(signal) for signal in signals]
+    if all(f.verdict is not Verdict.GOOD for f in findings):
+        findings.append(
+            Finding(
+                "signals",
+                Verdict.UNUSABLE,
+                f"nothing can be read under {settings.procfs}",
+                "give the agent a host's procfs: --procfs DIR",
+            )
+        )
+    return findings
+
+
+def _signal(signal: Signal) -> Finding:
+    good = signal.state is State.OK
+    says = signal.reason or ("read" if good else signal.state.name.lower())
+    if signal.value is not None and good:
+        value = (
+            f"{signal.value:.1%}" if signal.unit == "share" else f"{signal.value:,.2f}"
+        )
+        says = f"{value} {signal.unit}" + (
+            f" ({signal.reason})" if signal.reason else ""
+        )
+    verdict = Verdict.GOOD if good else Verdict.DEGRADED
+    return Finding(signal.name, verdict, says, signal.mend)
+
+
+def _identity(settings: Settings) -> Finding:
+    try:
+        identity = load_or_make(settings.state_dir)
+    except NoIdentity as exc:
+        return Finding("identity", Verdict.UNUSABLE, str(exc))
+    return Finding(
+        "identity", Verdict.GOOD, f"node {identity.node_id.hex()}, {settings.state_dir}"
+    )
+
+
+def _token(settings: Settings) -> list[Finding]:
+    if settings.token_file is None:
+        return []
+    try:
+        read_token(settings.token_file)
+    except NoIdentity as exc:
+        return [Finding("token", Verdict.DEGRADED, str(exc))]
+    return [Finding("token", Verdict.GOOD, f"{settings.token_file} can be read")]
+
+
+async def _network(settings: Settings) -> list[Finding]:
+    return list(
+        await asyncio.gather(
+            _collector(settings), *(_target(text) for text in settings.targets)
+        )
+    )
+
+
+async def _collector(settings: Settings) -> Finding:
+    reasons = []
+    try:
+        found = await Resolver(Target(*settings.collector)).addresses(REACH_S)
+        for address in found:
+            try:
+                async with asyncio.timeout(REACH_S):
+                    _, writer = await asyncio.open_connection(*address.sockaddr[:2])
+            except OSError as exc:
+                reasons.append(f"{address.sockaddr[0]}: {exc.strerror or 'no answer'}")
+            else:
+                writer.close()
+                return Finding(
+                    "collector", Verdict.GOOD, f"{settings.collector} takes connections"
+                )
+    except (OSError, UnicodeError) as exc:
+        reasons.append(str(exc))
+    return Finding(
+        "collector",
+        Verdict.DEGRADED,
+        f"{settings.collector} can't be reached: {'; '.join(reasons)}",
+        "start trimtab-collector there, open the port, or set collector = HOST:PORT",
+    )
+
+
+async def _target(target: str) -> Finding:
+    pinger = Pinger(target, deadline_s=REACH_S)
+    rtt_us = await pinger.probe()
+    method = pinger.method.name.lower() if pinger.method else "no method"
+    note = f" ({pinger.reason})" if pinger.reason else ""
+    if rtt_us is None:
+        says = f"no answer by {method}{note}"
+        return Finding(f"target {target}", Verdict.DEGRADED, says, pinger.mend)
+    return Finding(
+        f"target {target}",
+        Verdict.GOOD,
+        f"{rtt_us / 1000:.2f} ms by {method}{note}",
+        pinger.mend,
+    )
+
+
+def as_json(findings: Sequence[Finding]) -> str:
+    """Return the findings as one JSON document."""
+    return json.dumps(
+        {
+            "status": status(findings).name.lower(),
+            "findings": [
+                {
+                    "subject": f.subject,
+                    "verdict": f.verdict.name.lower(),
+                    "says": f.says,
+                    "mend": f.mend or None,
+                }
+                for f in findings
+            ],
+        },
+        indent=2,
+    )
+
+
+def as_text(findings: Sequence[Finding], out: TextIO) -> None:
+    """Print the findings for people."""
+    marks = {Verdict.GOOD: "ok", Verdict.DEGRADED: "hole", Verdict.UNUSABLE: "FAIL"}
+    for f in findings:
+        print(f"{marks[f.verdict]:5} {f.subject:22} {f.says}", file=out)
+        if f.mend:
+            print(f"{'':5} {'':22} -> {f.mend}", file=out)
+    print(f"\nThis host is {_SUMMARY[status(findings)]}.", file=out)
+
+
+_SUMMARY = {
+    Verdict.GOOD: "measured in full",
+    Verdict.DEGRADED: "usable, with the holes above",
+    Verdict.UNUSABLE: "not usable as it is",
+}

@@ -1,0 +1,98 @@
+"""Who this node is: a random id and key, made once and kept.
+
+Never derived from a MAC address, a host name or a machine id: those are
+shared by clones and change with repairs. The file is readable by its owner
+alone; the collector binds the key to the id at enrolment.
+"""
+
+import json
+import os
+import secrets
+import tempfile
+from pathlib import Path
+from typing import NamedTuple
+
+ID_BYTES = 16
+KEY_BYTES = 32
+FILE = "identity.json"
+
+
+class Identity(NamedTuple):
+    """The two random values of an enrolment."""
+
+    node_id: bytes
+    key: bytes
+
+
+class NoIdentity(RuntimeError):
+    """The identity can't be read or kept; the text says what to do."""
+
+
+def load_or_make(state_dir: Path) -> Identity:
+    """Return this node's identity, made at the first call."""
+    path = state_dir / FILE
+    try:
+        if path.exists():
+            return _load(path)
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        identity = Identity(
+            secrets.token_bytes(ID_BYTES), secrets.token_bytes(KEY_BYTES)
+        )
+        _save(path, identity)
+    except OSError as exc:
+        raise NoIdentity(
+            f"{path}: {exc.strerror}. The agent keeps its identity there: make "
+            "the folder writable for this user, or set state_dir"
+        ) from exc
+    return identity
+
+
+def _load(path: Path) -> Identity:
+    mode = path.stat().st_mode
+    if mode & 0o077:
+        raise NoIdentity(
+            f"{path}: mode {mode & 0o777:04o} lets others read this node's key. "
+            "Set it to 0600, and delete the file to enrol anew if it was read"
+        )
+    try:
+        held = json.loads(path.read_text())
+        identity = Identity(bytes.fromhex(held["id"]), bytes.fromhex(held["key"]))
+    except (ValueError, KeyError, TypeError) as exc:
+        raise NoIdentity(
+            f"{path}: not an identity ({exc}). Restore it from a backup, or "
+            "delete it to enrol as a new node"
+        ) from exc
+    if len(identity.node_id) != ID_BYTES or len(identity.key) != KEY_BYTES:
+        raise NoIdentity(f"{path}: id or key has a wrong length; delete it to enrol")
+    return identity
+
+
+def _save(path: Path, identity: Identity) -> None:
+    # Whole or not at all: a power cut must not leave half an identity.
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".identity-")
+    try:
+        with os.fdopen(handle, "w") as file:
+            json.dump({"id": identity.node_id.hex(), "key": identity.key.hex()}, file)
+            file.flush()
+            os.fsync(file.fileno())
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def read_token(path: Path) -> str:
+    """Return the enrolment token in a file; NoIdentity says what is wrong."""
+    try:
+        mode = path.stat().st_mode
+        text = path.read_text().strip()
+    except (OSError, UnicodeDecodeError) as exc:
+        raise NoIdentity(f"token file {path} can't be read: {exc}") from exc
+    if mode & 0o077:
+        raise NoIdentity(
+            f"token file {path}: mode {mode & 0o777:04o} lets others read it; "
+            "set it to 0600"
+        )
+    if not text or len(text) > 255 or not text.isprintable():
+        raise NoIdentity(f"token file {path}: expected one line with the token")
+    return text

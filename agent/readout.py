@@ -1,0 +1,59 @@
+"""`trimtab-agent sample`: this host's readings, printed, no collector needed."""
+
+import json
+import time
+from collections.abc import Iterator
+from typing import TextIO
+
+from trimtab.wire import State
+
+from .host import Host
+from .sampler import Readings, Sampler, Signal
+
+
+def watch(host: Host, count: int, interval_s: float) -> Iterator[Readings]:
+    """Yield so many samples, an interval apart.
+
+    One more is taken first and not shown: most signals are differences.
+    """
+    sampler = Sampler(host)
+    sampler.sample(time.monotonic_ns())
+    due = time.monotonic()
+    for _ in range(count):
+        due += interval_s
+        time.sleep(max(0.0, due - time.monotonic()))
+        yield sampler.sample(time.monotonic_ns())
+
+
+def as_json(readings: Readings, unix_s: float) -> str:
+    """Return a sample as one line of JSON; null is no reading."""
+    return json.dumps(
+        {
+            "time": round(unix_s, 3),
+            "signals": {
+                signal.name: {
+                    "value": signal.value,
+                    "unit": signal.unit,
+                    "state": signal.state.name.lower(),
+                    "age_ms": signal.age_ms,
+                    **({"reason": signal.reason} if signal.reason else {}),
+                }
+                for signal in readings.signals
+            },
+        }
+    )
+
+
+def as_table(readings: Readings, out: TextIO) -> None:
+    """Print a sample for people."""
+    for signal in readings.signals:
+        note = f"  {signal.reason}" if signal.reason else ""
+        print(f"{signal.name:22} {shown(signal):>14}  {signal.unit:10}{note}", file=out)
+
+
+def shown(signal: Signal) -> str:
+    """Return the value as people read it, or why there is none."""
+    if signal.value is None:
+        return "no reading" if signal.state is State.OK else signal.state.name.lower()
+    text = f"{signal.value:.1%}" if signal.unit == "share" else f"{signal.value:,.2f}"
+    return f"({text})" if signal.state is State.STALE else text

@@ -1,0 +1,308 @@
+"""The agent's settings: agent.toml, TRIMTAB_… over it, flags over both.
+
+Every problem is reported at once, each with its key, the value that arrived
+and what is allowed. In the environment lists and tables are JSON.
+"""
+
+import difflib
+import json
+import math
+import os
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from trimtab.wire import Inventory
+
+from .emit import LEVELS
+from .probes.resolve import parse_target
+
+PREFIX = "TRIMTAB_"
+DEFAULT_CONFIG = Path("/etc/trimtab/agent.toml")
+
+
+class BadSettings(ValueError):
+    """Settings that can't be used; `problems` has a line for each."""
+
+    def __init__(self, problems: list[str]) -> None:
+        super().__init__("\n".join(problems))
+        self.problems = problems
+
+
+class Address(tuple[str, int]):
+    """Host and port; the text form brackets IPv6."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        host, port = self
+        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+LOCAL_COLLECTOR = Address(("127.0.0.1", 7766))
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What an operator may set. Durations are seconds."""
+
+    collector: Address = LOCAL_COLLECTOR
+    name: str | None = None  # None: the host's name
+    interval_s: float = 1.0
+    state_dir: Path = field(default_factory=lambda: default_state_dir(os.environ))
+    token_file: Path | None = None  # None: systemd's credential "token", if any
+    tls: bool = False
+    tls_ca: Path | None = None  # None: the system's authorities
+    procfs: Path = Path("/proc")
+    sysfs: Path = Path("/sys")
+    targets: tuple[str, ...] = ()
+    accept_peers: bool = True
+    ring_kib: int = 1024
+    log_format: str = "logfmt"
+    log_level: str = "info"
+    # The inventory that no probe can find out.
+    address: str | None = None
+    site: str | None = None
+    zone: str | None = None
+    operator: str | None = None
+    groups: tuple[str, ...] = ()
+    labels: Mapping[str, str] = field(default_factory=dict)
+    holds: tuple[str, ...] = ()
+    resources: Mapping[str, int] = field(default_factory=dict)
+    price: float | None = None
+    slots: int | None = None
+    speed: float | None = None
+
+    def inventory(self) -> Inventory:
+        """Return what the operator said of this node."""
+        said = {name: getattr(self, name) for name in _INVENTORY}
+        return Inventory(**said)
+
+
+_INVENTORY = (
+    "address",
+    "site",
+    "zone",
+    "operator",
+    "groups",
+    "labels",
+    "holds",
+    "resources",
+    "price",
+    "slots",
+    "speed",
+)
+
+
+def default_state_dir(environment: Mapping[str, str]) -> Path:
+    """Return where state goes: systemd's folder, root's, or the user's own."""
+    if given := environment.get("STATE_DIRECTORY"):
+        return Path(given.split(":")[0])
+    if os.geteuid() == 0:
+        return Path("/var/lib/trimtab")
+    state_home = environment.get("XDG_STATE_HOME")
+    home = Path(state_home) if state_home else Path.home() / ".local/state"
+    return home / "trimtab"
+
+
+def load(
+    path: Path | None,
+    environment: Mapping[str, str],
+    flags: Mapping[str, object],
+) -> Settings:
+    """Return the settings of all three sources; BadSettings if any is wrong.
+
+    A flag of None was not given. The default file may be absent, a named one
+    may not.
+    """
+    problems: list[str] = []
+    values: dict[str, Any] = {}
+    for key, value in _file(path, problems).items():
+        _take(values, key, value, str(path), problems)
+    for name, text in environment.items():
+        key = name.removeprefix(PREFIX).lower()
+        if name.startswith(PREFIX) and key in _PARSERS:
+            _take(values, key, _from_text(key, text), name, problems)
+    for key, value in flags.items():
+        if value is not None:
+            _take(values, key, value, f"--{key}", problems)
+    if problems:
+        raise BadSettings(problems)
+    return Settings(**values)
+
+
+def _file(path: Path | None, problems: list[str]) -> dict[str, object]:
+    if path is None:
+        return {}
+    try:
+        return tomllib.loads(path.read_text())
+    except OSError as exc:
+        problems.append(f"{path}: can't be read: {exc.strerror}")
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+        problems.append(f"{path}: is not TOML: {exc}")
+    return {}
+
+
+def _take(
+    values: dict[str, Any], key: str, value: object, source: str, problems: list[str]
+) -> None:
+    parser = _PARSERS.get(key)
+    if parser is None:
+        near = difflib.get_close_matches(key, _PARSERS, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        problems.append(f"{source}: {key}: no such setting{hint}")
+        return
+    try:
+        values[key] = parser(value)
+    except ValueError as exc:
+        problems.append(f"{source}: {key} = {value!r}: expected {exc}")
+
+
+def _from_text(key: str, text: str) -> object:
+    if _PARSERS[key] in _TEXT_PARSERS:
+        return text
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def parse_address(value: object) -> Address:
+    """Return HOST:PORT as an address; ValueError says what was expected."""
+    expected = "HOST:PORT, such as 10.0.0.5:7766 or [2001:db8::5]:7766"
+    if not isinstance(value, str):
+        raise ValueError(expected)  # noqa: TRY004
+    host, colon, port = value.rpartition(":")
+    bracketed = host.startswith("[") and host.endswith("]")
+    if bracketed:
+        host = host[1:-1]
+    if not (colon and host and port.isascii() and port.isdigit()):
+        raise ValueError(expected)
+    if (":" in host) != bracketed or not 0 < int(port) <= 65_535:
+        raise ValueError(expected)
+    return Address((host, int(port)))
+
+
+def _text(value: object) -> str:
+    if not (isinstance(value, str) and 0 < len(value) <= 255 and value.isprintable()):
+        raise ValueError("printable text of 1 to 255 characters")
+    return value
+
+
+_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+
+
+def _name(value: object) -> str:
+    if not (isinstance(value, str) and _NAME.fullmatch(value)):
+        raise ValueError("1 to 63 letters, digits, '.', '_' or '-'")
+    return value
+
+
+def _path(value: object) -> Path:
+    if isinstance(value, Path):
+        return value
+    if not (isinstance(value, str) and value and "\0" not in value):
+        raise ValueError("a path")
+    return Path(value)
+
+
+def _flag(value: object) -> bool:
+    if not isinstance(value, bool):
+        raise ValueError("true or false")  # noqa: TRY004
+    return value
+
+
+def _number(least: float, most: float) -> Callable[[object], float]:
+    def parse(value: object) -> float:
+        good = isinstance(value, int | float) and not isinstance(value, bool)
+        if not (good and math.isfinite(value) and least <= value <= most):  # type: ignore[arg-type,operator]
+            raise ValueError(f"a number {least:g} to {most:g}")
+        return float(value)  # type: ignore[arg-type]
+
+    return parse
+
+
+def _integer(least: int, most: int) -> Callable[[object], int]:
+    def parse(value: object) -> int:
+        if type(value) is not int or not least <= value <= most:
+            raise ValueError(f"an integer {least} to {most}")
+        return value
+
+    return parse
+
+
+def _choice(*allowed: str) -> Callable[[object], str]:
+    def parse(value: object) -> str:
+        if value not in allowed:
+            raise ValueError(f"one of {', '.join(allowed)}")
+        return str(value)
+
+    return parse
+
+
+def _texts(most: int) -> Callable[[object], tuple[str, ...]]:
+    def parse(value: object) -> tuple[str, ...]:
+        if not isinstance(value, list | tuple) or len(value) > most:
+            raise ValueError(f"a list of at most {most} texts")
+        return tuple(_text(item) for item in value)
+
+    return parse
+
+
+def _targets(value: object) -> tuple[str, ...]:
+    texts = _texts(64)(value)
+    for text in texts:
+        try:
+            parse_target(text)
+        except ValueError as exc:
+            raise ValueError(
+                f"targets: {exc}".removeprefix("targets: expected ")
+            ) from exc
+    return texts
+
+
+def _table(parse_value: Callable[[object], Any]) -> Callable[[object], dict[str, Any]]:
+    def parse(value: object) -> dict[str, Any]:
+        if not isinstance(value, dict) or len(value) > 64:
+            raise ValueError("a table of at most 64 entries")
+        return {_text(key): parse_value(item) for key, item in value.items()}
+
+    return parse
+
+
+_log_format = _choice("logfmt", "json")
+_log_level = _choice(*LEVELS)
+_TEXT_PARSERS = {_text, _name, _path, parse_address, _log_format, _log_level}
+_PARSERS: dict[str, Callable[[Any], Any]] = {
+    "collector": parse_address,
+    "name": _name,
+    "interval_s": _number(0.05, 3600),
+    "state_dir": _path,
+    "token_file": _path,
+    "tls": _flag,
+    "tls_ca": _path,
+    "procfs": _path,
+    "sysfs": _path,
+    "targets": _targets,
+    "accept_peers": _flag,
+    "ring_kib": _integer(16, 1_048_576),
+    "log_format": _log_format,
+    "log_level": _log_level,
+    "address": _text,
+    "site": _text,
+    "zone": _text,
+    "operator": _text,
+    "groups": _texts(64),
+    "labels": _table(_text),
+    "holds": _texts(256),
+    "resources": _table(_integer(0, 2**32 - 1)),
+    "price": _number(0, 1e9),
+    "slots": _integer(0, 65_535),
+    "speed": _number(0.001, 1e6),
+}
+
+if set(_PARSERS) != {f.name for f in fields(Settings)}:
+    raise AssertionError("every setting has a parser, and the other way round")

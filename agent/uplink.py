@@ -1,0 +1,306 @@
+"""The connection to the collector: dial, talk, lose it, dial again.
+
+Frames wait in the ring until the collector says they are stored. On a new
+connection everything unacknowledged is sent again, oldest first, so that
+"stored up to" stays true; the collector keeps late ones out of the live
+score. Round trips are measured by an echo on this very connection.
+
+The only place the agent dials is the configured collector.
+"""
+
+import asyncio
+import random
+import ssl
+import time
+from contextlib import suppress
+from typing import Protocol
+
+from trimtab.wire import (
+    Ack,
+    Bye,
+    Echo,
+    Farewell,
+    Hello,
+    Hole,
+    Link,
+    Message,
+    Method,
+    Refused,
+    Stream,
+    Welcome,
+    encode,
+)
+
+from .backoff import delay_s
+from .emit import Log
+from .errors import Unsupported
+from .probes import tcp_info
+from .probes.resolve import Resolver, Target
+from .probes.round_trips import RoundTrips
+from .ring import Ring
+from .settings import Address
+
+RESOLVE_S = 10.0
+DIAL_S = 5.0  # for each address
+WELCOME_S = 10.0
+# Without a word for this long, the other end is taken for gone.
+SILENCE_S = 15.0
+# A connection that held this long was a good one: the back-off starts anew.
+GOOD_S = 10.0
+FAREWELL_S = 1.0
+READ_BYTES = 16 * 1024
+BURST_FRAMES = 100  # between two looks at whether the other end keeps up
+
+
+class Lost(Exception):
+    """The connection is of no further use; the text says why."""
+
+    def __init__(self, why: str, retry_s: float | None = None) -> None:
+        super().__init__(why)
+        self.retry_s = retry_s
+
+
+class Caller(Protocol):
+    """What the uplink needs to know of the agent."""
+
+    def hello(self) -> Hello:
+        """Return who is calling, as of now."""
+
+    def welcomed(self, welcome: Welcome) -> None:
+        """Take what the collector asks for."""
+
+
+class Uplink:
+    """One collector, dialled for as long as `run` is left to."""
+
+    def __init__(
+        self,
+        collector: Address,
+        ring: Ring,
+        caller: Caller,
+        log: Log,
+        *,
+        tls: ssl.SSLContext | None = None,
+        rng: random.Random | None = None,
+    ) -> None:
+        self._collector = collector
+        self._ring = ring
+        self._caller = caller
+        self._log = log
+        self._tls = tls
+        self._rng = rng or random.Random()
+        self._resolver = Resolver(Target(*collector))
+        self._wake = asyncio.Event()
+        self._trips = RoundTrips()
+        self._greet_again = False
+        self._echo_due = False
+        self._echoes = 0
+        self._retransmits: int | None = None  # total, of this connection
+        self._socket: tcp_info.Options | None = None
+        self._heard_at = 0.0
+        self.connected = False
+        self.failure: str | None = None  # why not, while not connected
+
+    def frame_ready(self) -> None:
+        """Send what the ring holds, and an echo with it."""
+        self._echo_due = True
+        self._wake.set()
+
+    def greet_again(self) -> None:
+        """Say hello again: something of it changed."""
+        self._greet_again = True
+        self._wake.set()
+
+    def link(self) -> Link:
+        """Return the figures of link 0: the connection itself."""
+        self._trips.expire(time.monotonic_ns() // 1000)
+        return self._trips.link(0, Method.ECHO, self._new_retransmits())
+
+    def holes(self) -> tuple[Hole, ...]:
+        """Return what of link 0 is not fresh."""
+        return self._trips.holes(0, time.monotonic_ns() // 1000)
+
+    def _new_retransmits(self) -> int | None:
+        if self._socket is None:
+            return None
+        try:
+            total = tcp_info.read(self._socket).retransmits
+        except (Unsupported, OSError):
+            return None
+        before, self._retransmits = self._retransmits, total
+        return tcp_info.retransmitted(before, total)
+
+    async def run(self) -> None:
+        """Stay connected until cancelled; then say bye."""
+        failures = 0
+        while True:
+            started_at = time.monotonic()
+            try:
+                await self._converse()
+            except (Lost, ValueError, OSError, EOFError) as exc:
+                self._lost(exc)
+                if time.monotonic() - started_at > GOOD_S:
+                    failures = 0
+                failures += 1
+                asked_s = getattr(exc, "retry_s", None) or 0.0
+                await asyncio.sleep(max(asked_s, delay_s(failures, self._rng)))
+
+    def _lost(self, exc: BaseException) -> None:
+        failure = f"{exc}" or type(exc).__name__
+        if self.connected:
+            self._log.warning("disconnected", collector=self._collector, error=failure)
+        elif failure != self.failure:  # said once, not at each try
+            self._log.warning(
+                "cannot_connect", collector=self._collector, error=failure
+            )
+        self.connected = False
+        self.failure = failure
+
+    async def _converse(self) -> None:
+        reader, writer = await self._dial()
+        try:
+            stream = Stream()
+            sent_seq = await self._enrol(reader, writer, stream)
+            self._log.info("connected", collector=self._collector)
+            self.connected, self.failure = True, None
+            self._socket = writer.get_extra_info("socket")
+            self._retransmits = None
+            async with asyncio.TaskGroup() as tasks:
+                tasks.create_task(self._listen(reader, writer, stream))
+                tasks.create_task(self._speak(writer, sent_seq))
+        except asyncio.CancelledError:
+            await self._say_bye(writer)
+            raise
+        except BaseExceptionGroup as group:
+            raise _first(group) from None
+        finally:
+            self._socket = None
+            self._trips.forget_pending()
+            writer.close()
+            with suppress(OSError, TimeoutError):
+                async with asyncio.timeout(FAREWELL_S):
+                    await writer.wait_closed()
+
+    async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
+        """Return a connection to the first address that takes one."""
+        host, port = self._collector
+        reasons = []
+        for address in await self._resolver.addresses(RESOLVE_S):
+            literal = address.sockaddr[0]
+            try:
+                async with asyncio.timeout(DIAL_S):
+                    return await asyncio.open_connection(
+                        literal,
+                        port,
+                        ssl=self._tls,
+                        server_hostname=host if self._tls else None,
+                    )
+            except TimeoutError:
+                reasons.append(f"{literal}: no connection within {DIAL_S:g} s")
+            except OSError as exc:
+                reasons.append(f"{literal}: {exc.strerror or exc}")
+        raise Lost("; ".join(reasons))
+
+    async def _enrol(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+    ) -> int:
+        """Return the sequence up to which nothing needs to be sent."""
+        writer.write(encode(self._caller.hello()))
+        self._greet_again = False
+        try:
+            async with asyncio.timeout(WELCOME_S):
+                welcome = await self._welcome(reader, writer, stream)
+        except TimeoutError:
+            raise Lost(f"no welcome within {WELCOME_S:g} s") from None
+        self._heard_at = time.monotonic()
+        self._caller.welcomed(welcome)
+        stored = -1 if welcome.stored_seq is None else welcome.stored_seq
+        self._ring.acknowledge(stored)
+        return stored
+
+    async def _welcome(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+    ) -> Welcome:
+        while True:
+            for message in stream.feed(await _some(reader)):
+                if isinstance(message, Welcome):
+                    return message
+                self._handle(message, writer)
+
+    async def _listen(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, stream: Stream
+    ) -> None:
+        while True:
+            data = await _some(reader)
+            self._heard_at = time.monotonic()
+            for message in stream.feed(data):
+                self._handle(message, writer)
+
+    def _handle(self, message: Message, writer: asyncio.StreamWriter) -> None:
+        match message:
+            case Ack():
+                self._ring.acknowledge(message.seq)
+            case Echo(reply=True):
+                self._trips.answered(message.ident, time.monotonic_ns() // 1000)
+            case Echo():
+                writer.write(encode(message._replace(reply=True)))
+            case Welcome():  # to a hello said again
+                self._caller.welcomed(message)
+            case Refused():
+                raise Lost(
+                    f"refused ({message.reason.name.lower()}): {message.text}",
+                    message.retry_s,
+                )
+            case Bye():
+                raise Lost(f"the collector says bye ({message.why.name.lower()})")
+            case _:
+                pass  # of a newer collector
+
+    async def _speak(self, writer: asyncio.StreamWriter, sent_seq: int) -> None:
+        while True:
+            if self._greet_again:
+                self._greet_again = False
+                writer.write(encode(self._caller.hello()))
+            while unsent := self._ring.after(sent_seq, BURST_FRAMES):
+                writer.write(b"".join(held.data for held in unsent))
+                sent_seq = unsent[-1].seq
+                await writer.drain()
+            if self._echo_due:
+                self._echo_due = False
+                writer.write(self._echo())
+            self._wake.clear()
+            await self._next_wake()
+
+    async def _next_wake(self) -> None:
+        left_s = self._heard_at + SILENCE_S - time.monotonic()
+        try:
+            async with asyncio.timeout(max(0.0, left_s)):
+                await self._wake.wait()
+        except TimeoutError:
+            if time.monotonic() - self._heard_at >= SILENCE_S:
+                raise Lost(f"nothing heard for {SILENCE_S:g} s") from None
+
+    def _echo(self) -> bytes:
+        now_us = time.monotonic_ns() // 1000
+        self._echoes += 1
+        self._trips.sent(self._echoes, now_us)
+        return encode(Echo(reply=False, ident=self._echoes, stamp_us=now_us))
+
+    async def _say_bye(self, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError, TimeoutError):
+            async with asyncio.timeout(FAREWELL_S):
+                writer.write(encode(Bye(Farewell.STOP)))
+                await writer.drain()
+
+
+async def _some(reader: asyncio.StreamReader) -> bytes:
+    data = await reader.read(READ_BYTES)
+    if not data:
+        raise Lost("the collector closed the connection")
+    return data
+
+
+def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
+    for exc in group.exceptions:
+        return _first(exc) if isinstance(exc, BaseExceptionGroup) else exc
+    raise AssertionError("a group is never empty")

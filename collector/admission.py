@@ -1,0 +1,87 @@
+"""Who may join: a hello becomes a row of the fleet, or a refusal.
+
+A node is its random id. At enrolment it brings a token (none is needed while
+the collector is open) and a key, whose hash is bound to the id from then on:
+the key alone admits later, and the id with another key is refused, so no
+node can report for another. The name is a label: a second holder is shown
+as name~2.
+"""
+
+import hmac
+
+from trimtab.wire import Hello, Reason, Refused
+
+from .credentials import Credentials, digest
+from .fleet import Fleet
+from .node import Node
+from .states import State
+from .store import Registered
+
+
+def admit(
+    fleet: Fleet, credentials: Credentials, hello: Hello, now: float, unix_now: float
+) -> int | Refused:
+    """Return the node's row, new or known, or why it is refused."""
+    index = fleet.find_id(hello.node_id)
+    key_hash = None if hello.key is None else digest(hello.key)
+    if index is not None:
+        bound = fleet.nodes[index].key_hash
+        if bound is not None and (
+            key_hash is None or not hmac.compare_digest(bound, key_hash)
+        ):
+            return Refused(
+                Reason.CREDENTIAL,
+                f"node id {hello.node_id.hex()} is bound to another key: if this "
+                "host was re-installed, delete its state folder to enrol anew",
+            )
+    if index is None or fleet.nodes[index].key_hash is None:
+        if not credentials.allows(hello.token, "agent", unix_now):
+            return Refused(
+                Reason.CREDENTIAL,
+                "enrolment needs a valid token of scope agent: make one with "
+                "'trimtab-collector token create --scope agent'",
+            )
+        if key_hash is None and not credentials.open:
+            return Refused(Reason.CREDENTIAL, "enrolment needs a key of 32 bytes")
+    known = hello._replace(key=None, token=None)
+    if index is None:
+        node = Node(
+            hello=known,
+            name=fleet.free_name(hello.name),
+            key_hash=key_hash,
+            first_seen=unix_now,
+            last_seen=unix_now,
+        )
+        index = fleet.add(node, now, State.JOINING)
+    else:
+        _update(fleet, index, known, key_hash)
+    silence_s = None if hello.silence_ms is None else hello.silence_ms / 1000
+    fleet.greet(index, hello.interval_ms / 1000, silence_s)
+    return index
+
+
+def _update(fleet: Fleet, index: int, hello: Hello, key_hash: bytes | None) -> None:
+    node = fleet.nodes[index]
+    if node.hello.boot_id != hello.boot_id:
+        fleet.seq[index] = -1
+    if node.hello.name != hello.name:
+        fleet.rename(index, fleet.free_name(hello.name))
+    node.hello = hello
+    node.key_hash = node.key_hash or key_hash
+
+
+def recall(fleet: Fleet, registered: list[Registered], now: float) -> None:
+    """Fill an empty fleet from the registry; every node starts as unknown."""
+    for r in registered:
+        node = Node(
+            hello=r.hello,
+            name=r.name,
+            key_hash=r.key_hash,
+            first_seen=r.first_seen,
+            last_seen=r.last_seen,
+        )
+        index = fleet.add(node, now, State.UNKNOWN)
+        fleet.admin[index] = r.admin
+        fleet.seq[index] = r.seq
+        silence_s = None if r.hello.silence_ms is None else r.hello.silence_ms / 1000
+        fleet.greet(index, r.hello.interval_ms / 1000, silence_s)

@@ -1,0 +1,204 @@
+"""`trimtab-collector`: run the service, manage tokens, check a config."""
+
+import argparse
+import asyncio
+import json
+import re
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from random import Random
+
+import uvloop
+
+from trimtab.balancer import Router
+from trimtab.wire import VERSION
+
+from .clock import SystemClock
+from .core import Collector
+from .credentials import SCOPES, new_credential, new_token
+from .logs import configure
+from .service import CannotServe, serve
+from .settings import BadSettings, Settings, load
+from .store import Store, StoreError
+
+DEFAULT_CONFIG = Path("/etc/trimtab/collector.toml")
+DAY_S = 86_400
+
+EXAMPLES = """examples:
+  trimtab-collector run                            on loopback, as configured
+  trimtab-collector check-config collector.toml    every problem at once
+  trimtab-collector token create --scope agent     for new agents to enrol with
+  trimtab-collector token create --scope read --days 30 --label grafana
+  trimtab-collector token revoke 1f3a90c2
+"""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    args = _parser().parse_args(argv)
+    try:
+        status: int = args.command(args)
+    except (BadSettings, StoreError, CannotServe) as exc:
+        print(f"trimtab-collector: {exc}", file=sys.stderr)
+        return 2
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trimtab-collector",
+        description="Turns what the agents say into health, and routes by it.",
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument("--version", action="version", version=f"trimtab {VERSION}")
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    run = commands.add_parser("run", help="run the service")
+    _config_option(run)
+    run.set_defaults(command=_run)
+
+    check = commands.add_parser("check-config", help="report a config's problems")
+    check.add_argument("config", type=Path)
+    check.set_defaults(command=_check)
+
+    token = commands.add_parser("token", help="manage credentials")
+    actions = token.add_subparsers(required=True, metavar="ACTION")
+    create = actions.add_parser("create", help="make a token and print it, once")
+    _config_option(create)
+    create.add_argument(
+        "--scope",
+        action="append",
+        required=True,
+        choices=SCOPES,
+        help="what it admits to; repeat for several",
+    )
+    create.add_argument("--label", default="", help="a word on who holds it")
+    create.add_argument(
+        "--days", type=_days, help="days until it expires; unset: never"
+    )
+    create.set_defaults(command=_token_create)
+    listing = actions.add_parser("list", help="list credentials, without the tokens")
+    _config_option(listing)
+    listing.add_argument("--json", action="store_true")
+    listing.set_defaults(command=_token_list)
+    revoke = actions.add_parser("revoke", help="end a token")
+    _config_option(revoke)
+    revoke.add_argument("ident", metavar="ID")
+    revoke.set_defaults(command=_token_revoke)
+    return parser
+
+
+def _config_option(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--config",
+        type=Path,
+        metavar="FILE",
+        help=f"settings (default: {DEFAULT_CONFIG} where it exists)",
+    )
+
+
+def _days(text: str) -> float:
+    if not re.fullmatch(r"\d+(\.\d+)?", text) or not 0 < float(text) <= 36_500:
+        raise argparse.ArgumentTypeError(f"expected days, 0 to 36500, got {text!r}")
+    return float(text)
+
+
+def _settings(path: Path | None) -> Settings:
+    if path is None and DEFAULT_CONFIG.exists():
+        path = DEFAULT_CONFIG
+    return load(path)
+
+
+def _run(args: argparse.Namespace) -> int:
+    settings = _settings(args.config)
+    configure(settings.log_format, settings.log_level)
+    store = Store(settings.database)
+    try:
+        if settings.beyond_loopback and not (settings.insecure or store.credentials()):
+            listens = " and ".join(str(a) for a in settings.beyond_loopback)
+            raise CannotServe(
+                f"refusing to listen on {listens} without credentials: make one with "
+                "'trimtab-collector token create --scope agent', or set "
+                "insecure = true if everyone who can reach it may use it"
+            )
+        collector = Collector(settings, store, SystemClock(), Router(Random()))
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            runner.run(serve(collector))
+    finally:
+        store.close()
+    return 0
+
+
+def _check(args: argparse.Namespace) -> int:
+    load(args.config)
+    print(f"{args.config}: no problem found")
+    return 0
+
+
+def _token_create(args: argparse.Namespace) -> int:
+    store = Store(_settings(args.config).database)
+    now = time.time()
+    expires = None if args.days is None else now + args.days * DAY_S
+    token = new_token()
+    credential = new_credential(token, args.scope, args.label, now, expires)
+    store.add_credential(credential)
+    store.close()
+    print(token)
+    print(
+        f"This is token {credential.ident}, shown this once. A running collector "
+        "takes it up within 5 s.",
+        file=sys.stderr,
+    )
+    return 0
+
+
+def _token_list(args: argparse.Namespace) -> int:
+    store = Store(_settings(args.config).database)
+    held = store.credentials()
+    store.close()
+    if args.json:
+        rows = [
+            {
+                "id": c.ident,
+                "scopes": sorted(c.scopes),
+                "label": c.label,
+                "created": c.created,
+                "expires": c.expires,
+            }
+            for c in held
+        ]
+        print(json.dumps(rows))
+        return 0
+    if not held:
+        print("No tokens: the collector is open, and listens on loopback only.")
+    for c in held:
+        expires = "never" if c.expires is None else _day(c.expires)
+        scopes = ",".join(sorted(c.scopes))
+        print(f"{c.ident}  {scopes:24}  expires {expires:10}  {c.label}")
+    return 0
+
+
+def _token_revoke(args: argparse.Namespace) -> int:
+    store = Store(_settings(args.config).database)
+    found = store.remove_credential(args.ident)
+    store.close()
+    if not found:
+        print(
+            f"trimtab-collector: no token has the id {args.ident!r}; "
+            "'trimtab-collector token list' shows them",
+            file=sys.stderr,
+        )
+        return 1
+    print(f"revoked {args.ident}; a running collector refuses it within 5 s")
+    return 0
+
+
+def _day(unix_s: float) -> str:
+    return time.strftime("%Y-%m-%d", time.gmtime(unix_s))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

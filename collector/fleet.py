@@ -1,0 +1,246 @@
+"""The fleet table: a row a node, a numpy column a quantity.
+
+Frames arrive one by one and wait in a batch; on each tick the whole batch is
+scored at once, the newest live frame of each node replaces its row, and every
+frame, live or late, goes into its minute's rollup. A frame is late when its
+reading would be stale on arrival: it is history, and never touches the row.
+
+Time is the collector's monotonic clock in seconds, passed in as `now`.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from trimtab.wire import Frame
+
+from .health import DIMENSIONS, Health, assess
+from .node import Node
+from .readings import WIDTH, row
+from .rollup import Rollups
+from .states import Admin, Heard, State, next_states, stale_after_s
+
+_FIRST_ROWS = 64
+
+
+class Waiting(NamedTuple):
+    """A frame between its arrival and the tick."""
+
+    row: int
+    live: bool
+    sampled_at: float
+    arrived_at: float
+    frame: Frame
+
+
+class Change(NamedTuple):
+    """A node went from one state to another."""
+
+    row: int
+    before: State
+    after: State
+
+
+class Fleet:
+    """Rows are only ever added; `nodes[row]` and each column share the index."""
+
+    def __init__(self, started_at: float) -> None:
+        self.started_at = started_at
+        self.nodes: list[Node] = []
+        self.rollups = Rollups()
+        self.version = 0  # grows with every change that a reader could see
+        self.unsaved: set[int] = set()  # rows whose registry entry changed
+        self._by_id: dict[bytes, int] = {}
+        self._by_name: dict[str, int] = {}
+        self._batch: list[Waiting] = []
+        rows = _FIRST_ROWS
+        self.readings = np.full((rows, WIDTH), np.nan, dtype=np.float32)
+        self.headroom = np.full((rows, len(DIMENSIONS)), np.nan, dtype=np.float32)
+        self.score = np.full(rows, np.nan, dtype=np.float32)
+        self.confidence = np.zeros(rows, dtype=np.float32)
+        self.limiting = np.full(rows, -1, dtype=np.int8)
+        self.state = np.zeros(rows, dtype=np.int8)
+        self.admin = np.zeros(rows, dtype=np.int8)
+        self.state_since = np.zeros(rows)
+        self.sampled_at = np.full(rows, np.nan)
+        self.arrived_at = np.full(rows, np.nan)
+        self.interval_s = np.ones(rows)
+        self.stale_after_s = np.full(rows, stale_after_s(1.0, None))
+        self.frames = np.zeros(rows, dtype=np.int64)
+        self.asleep = np.zeros(rows, dtype=np.bool_)
+        self.seq = np.full(rows, -1, dtype=np.int64)  # highest taken, this boot
+
+    def __len__(self) -> int:
+        return len(self.nodes)
+
+    def add(self, node: Node, now: float, state: State) -> int:
+        """Return the row of a new node. Id and name must be new."""
+        index = len(self.nodes)
+        if index == len(self.state):
+            self._grow()
+        self.nodes.append(node)
+        self._by_id[node.node_id] = index
+        self._by_name[node.name] = index
+        self.state[index] = state
+        self.state_since[index] = now
+        self.version += 1
+        return index
+
+    def _grow(self) -> None:
+        for name, fill in _DEFAULTS.items():
+            column = getattr(self, name)
+            grown = np.full((2 * len(column), *column.shape[1:]), fill, column.dtype)
+            grown[: len(column)] = column
+            setattr(self, name, grown)
+
+    def find(self, node: str) -> int | None:
+        """Return the row of a shown name or a hexadecimal id."""
+        index = self._by_name.get(node)
+        if index is None and len(node) == 32:
+            try:
+                index = self._by_id.get(bytes.fromhex(node))
+            except ValueError:
+                return None
+        return index
+
+    def find_id(self, node_id: bytes) -> int | None:
+        """Return the row of an id."""
+        return self._by_id.get(node_id)
+
+    def free_name(self, wanted: str) -> str:
+        """Return the name, or the first of name~2, name~3, … not yet held."""
+        name, holder = wanted, 1
+        while name in self._by_name:
+            holder += 1
+            name = f"{wanted}~{holder}"
+        return name
+
+    def rename(self, index: int, name: str) -> None:
+        """Show a node under another name, which must be free."""
+        node = self.nodes[index]
+        del self._by_name[node.name]
+        node.name = name
+        self._by_name[name] = index
+        self.version += 1
+
+    def greet(self, index: int, interval_s: float, silence_s: float | None) -> None:
+        """Take over the cadence that a hello announces."""
+        self.interval_s[index] = interval_s
+        self.stale_after_s[index] = stale_after_s(interval_s, silence_s)
+        self.unsaved.add(index)
+        self.version += 1
+
+    def take(self, index: int, frame: Frame, sampled_at: float, now: float) -> bool:
+        """Queue a frame for the tick; False if it was counted before."""
+        if frame.seq <= self.seq[index]:
+            return False
+        self.seq[index] = frame.seq
+        live = now - sampled_at <= self.stale_after_s[index]
+        if live:
+            self.arrived_at[index] = now
+            self.asleep[index] = False
+        self._batch.append(Waiting(index, live, sampled_at, now, frame))
+        return True
+
+    def sleep(self, index: int) -> None:
+        """Note that a node announced its sleep."""
+        self.asleep[index] = True
+
+    def tick(self, now: float, unix_now: float, lost_after_s: float) -> list[Change]:
+        """Score what arrived, renew every state, return what changed."""
+        self.score_waiting(now, unix_now)
+        return self._renew_states(now, lost_after_s)
+
+    def score_waiting(self, now: float, unix_now: float) -> None:
+        """Score the batch: rows and rollups then hold every frame taken."""
+        if not self._batch:
+            return
+        batch, self._batch = self._batch, []
+        values = np.array([row(waiting.frame) for waiting in batch])
+        health = assess(values)
+        self.rollups.add(
+            rows=np.array([waiting.row for waiting in batch]),
+            minutes=np.array(
+                [int((unix_now - now + w.sampled_at) // 60) for w in batch]
+            ),
+            values=values,
+            health=health,
+        )
+        newest = {w.row: i for i, w in enumerate(batch) if w.live}
+        if newest:
+            self._replace(batch, values, health, newest)
+        for index in {waiting.row for waiting in batch}:
+            self.nodes[index].last_seen = unix_now
+        self.version += 1
+
+    def _replace(
+        self,
+        batch: list[Waiting],
+        values: np.ndarray,
+        health: Health,
+        newest: dict[int, int],
+    ) -> None:
+        rows = np.fromiter(newest.keys(), dtype=np.intp)
+        picked = np.fromiter(newest.values(), dtype=np.intp)
+        self.readings[rows] = values[picked]
+        self.headroom[rows] = health.headroom[picked]
+        self.score[rows] = health.score[picked]
+        self.confidence[rows] = health.confidence[picked]
+        self.limiting[rows] = health.limiting[picked]
+        for waiting in batch:
+            if waiting.live:
+                self.frames[waiting.row] += 1
+        for index, i in newest.items():
+            frame = batch[i].frame
+            self.sampled_at[index] = batch[i].sampled_at
+            node = self.nodes[index]
+            node.links, node.holes, node.gaps = frame.links, frame.holes, frame.gaps
+
+    def _renew_states(self, now: float, lost_after_s: float) -> list[Change]:
+        n = len(self.nodes)
+        before = self.state[:n].copy()
+        live = ~np.isnan(self.arrived_at[:n])
+        # A node not heard since the start is silent since the start.
+        heard_at = np.where(live, self.arrived_at[:n], self.started_at)
+        after = next_states(
+            Heard(
+                state=before,
+                held_s=now - self.state_since[:n],
+                silent_s=now - heard_at,
+                stale_after_s=self.stale_after_s[:n],
+                live=live,
+                frames=self.frames[:n],
+                asleep=self.asleep[:n],
+                score=self.score[:n].astype(np.float64),
+            ),
+            lost_after_s,
+        )
+        changed = np.flatnonzero(before != after)
+        if not len(changed):
+            return []
+        self.version += 1
+        self.state[changed] = after[changed]
+        self.state_since[changed] = now
+        self.frames[changed[after[changed] == State.LOST]] = 0
+        return [
+            Change(int(i), State(int(before[i])), State(int(after[i]))) for i in changed
+        ]
+
+
+_DEFAULTS: dict[str, float] = {
+    "readings": np.nan,
+    "headroom": np.nan,
+    "score": np.nan,
+    "confidence": 0,
+    "limiting": -1,
+    "state": State.UNKNOWN,
+    "admin": Admin.ACTIVE,
+    "state_since": 0,
+    "sampled_at": np.nan,
+    "arrived_at": np.nan,
+    "interval_s": 1,
+    "stale_after_s": stale_after_s(1.0, None),
+    "frames": 0,
+    "asleep": 0,
+    "seq": -1,
+}

@@ -1,0 +1,138 @@
+"""The collector's settings: collector.toml, then TRIMTAB_… over it.
+
+Every problem of a configuration is reported at once, each with its key, the
+value that arrived and what is allowed.
+"""
+
+import difflib
+import tomllib
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+from pydantic import BeforeValidator, Field, ValidationError, model_validator
+from pydantic_settings import (
+    BaseSettings,
+    PydanticBaseSettingsSource,
+    SettingsConfigDict,
+)
+
+from .address import Address, parse_address
+
+
+def _address(value: object) -> Address:
+    try:
+        return value if isinstance(value, Address) else parse_address(value)
+    except TypeError as exc:
+        raise ValueError(str(exc)) from exc
+
+
+Listen = Annotated[Address, BeforeValidator(_address)]
+Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
+
+
+class BadSettings(ValueError):
+    """A configuration that can't be used; `problems` has a line for each."""
+
+    def __init__(self, source: str, problems: list[str]) -> None:
+        super().__init__("\n".join(f"{source}: {line}" for line in problems))
+        self.problems = problems
+
+
+class Settings(BaseSettings):
+    """What an operator may set. Durations are seconds."""
+
+    model_config = SettingsConfigDict(
+        env_prefix="TRIMTAB_", extra="forbid", frozen=True, validate_default=True
+    )
+
+    frames_listen: Listen = Address("127.0.0.1", 7766)
+    http_listen: Listen = Address("127.0.0.1", 7767)
+    insecure: bool = Field(
+        False, description="serve beyond loopback without any credential"
+    )
+    tls_cert: Path | None = None
+    tls_key: Path | None = None
+    state_dir: Path = Path("/var/lib/trimtab")
+
+    lost_after_s: Seconds = Field(
+        30, description="silence after which a stale node counts as lost"
+    )
+    interval_s: Annotated[float, Field(ge=0.01, le=3600)] | None = Field(
+        None, description="cadence that agents are asked for; unset: their own"
+    )
+    peers: tuple[str, ...] = Field(
+        (), max_length=64, description="addresses that every agent pings"
+    )
+
+    tick_s: Annotated[float, Field(ge=0.02, le=5)] = Field(
+        0.2, description="how often scores, states and the snapshot are renewed"
+    )
+    commit_s: Annotated[float, Field(ge=0.1, le=5)] = Field(
+        1.0, description="how often samples are stored and acknowledged"
+    )
+    keep_minutes_h: Annotated[int, Field(ge=1, le=24 * 366)] = Field(
+        72, description="hours for which minute rollups are kept"
+    )
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
+
+    log_format: Literal["logfmt", "json"] = "logfmt"
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+    @model_validator(mode="after")
+    def _tls_is_whole(self) -> "Settings":
+        if (self.tls_cert is None) != (self.tls_key is None):
+            raise ValueError("tls_cert and tls_key go together: set both or neither")
+        return self
+
+    @property
+    def database(self) -> Path:
+        """The SQLite file."""
+        return self.state_dir / "collector.db"
+
+    @property
+    def beyond_loopback(self) -> list[Address]:
+        """The listeners that other hosts can reach."""
+        both = (self.frames_listen, self.http_listen)
+        return [address for address in both if not address.loopback]
+
+    @classmethod
+    def settings_customise_sources(
+        cls,
+        settings_cls: type[BaseSettings],
+        init_settings: PydanticBaseSettingsSource,
+        env_settings: PydanticBaseSettingsSource,
+        dotenv_settings: PydanticBaseSettingsSource,
+        file_secret_settings: PydanticBaseSettingsSource,
+    ) -> tuple[PydanticBaseSettingsSource, ...]:
+        """Environment over file; no .env, no secret directory."""
+        del settings_cls, dotenv_settings, file_secret_settings
+        return (env_settings, init_settings)
+
+
+def load(path: Path | None) -> Settings:
+    """Return the settings of a file and the environment; BadSettings if wrong."""
+    source = str(path) if path else "settings"
+    values: dict[str, Any] = {}
+    if path is not None:
+        try:
+            values = tomllib.loads(path.read_text())
+        except OSError as exc:
+            raise BadSettings(source, [f"can't be read: {exc.strerror}"]) from exc
+        except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
+            raise BadSettings(source, [f"is not TOML: {exc}"]) from exc
+    try:
+        return Settings(**values)
+    except ValidationError as exc:
+        raise BadSettings(source, [_line(dict(e)) for e in exc.errors()]) from exc
+
+
+def _line(error: dict[str, Any]) -> str:
+    key = ".".join(str(part) for part in error["loc"])
+    if error["type"] == "extra_forbidden":
+        near = difflib.get_close_matches(key, Settings.model_fields, n=1)
+        hint = f"; did you mean {near[0]}?" if near else ""
+        return f"{key}: no such setting{hint}"
+    message = str(error["msg"]).removeprefix("Value error, ")
+    if not key:
+        return message
+    return f"{key} = {error['input']!r}: {message}"

@@ -1,0 +1,69 @@
+"""The worked decision in docs/routing.md is what the router does."""
+
+import re
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from trimtab.balancer import Node, Router, Settings, Snapshot, Task
+from trimtab.balancer.needs import key
+from trimtab.balancer.task import SERVICE_S
+
+PAGE = Path(__file__).parents[2] / "docs" / "routing.md"
+ROW = re.compile(r"^\| ([abc]) \| (.+) \|$", re.MULTILINE)
+NOW = 2.0
+
+
+def table():
+    found = ROW.findall(PAGE.read_text())
+    return {name: [float(cell) for cell in rest.split("|")] for name, rest in found}
+
+
+def test_the_decision_worked_by_hand_is_what_the_router_makes():
+    rows = table()
+    assert list(rows) == ["a", "b", "c"]
+    nodes = [
+        Node(
+            name, name, cpu=room, slots=int(slots), speed=speed, rtt_p95_ms=rtt
+        )._replace(sampled_at=NOW - age)
+        for name, (slots, speed, room, age, rtt, *_) in rows.items()
+    ]
+    router = Router(Random(1))
+    # The lease on c, two seconds ago, when there was nobody else.
+    router.update(Snapshot.of(nodes[2:], at=0.0))
+    router.route(Task(), now=0.0)
+    router.update(Snapshot.of(nodes, at=NOW))
+    answer = router.route(Task(), now=NOW)
+    assert answer.node == min(rows, key=lambda name: rows[name][-1]) == "b"
+    for each in answer.candidates:
+        slots, _, _, _, _, in_flight, own, credited, others, u, cost = rows[each.node]
+        assert each.in_flight == in_flight
+        assert router.load(each.node, NOW).mean == pytest.approx(own, abs=5e-4) or (
+            each.node == answer.node  # which has the lease of this very decision
+        )
+        assert each.credited == pytest.approx(credited, abs=5e-4)
+        assert each.others == pytest.approx(others, abs=5e-4)
+        taken = each.others + each.in_flight + 1
+        assert taken / slots == pytest.approx(u, abs=5e-4)
+        assert each.cost_ms == pytest.approx(cost, abs=0.05)
+
+
+def test_the_defaults_on_the_page_are_those_of_the_code():
+    text = PAGE.read_text()
+    options = Settings()
+    assert (
+        f"| draws | by weight, with replacement; a fleet of up to "
+        f"{options.full_scan} is compared whole | | {options.draws} |" in text
+    )
+    assert f"less than {options.panic_below} of the capacity" in text
+    assert f"≤ {options.path_share} · it" in text
+    for name, seconds in SERVICE_S.items():
+        assert f"`{name}` {seconds:g}" in text
+
+
+def test_every_field_of_a_task_is_on_the_page():
+    text = PAGE.read_text()
+    for field in ("class", "duration_s", "from", "data", "sticky", "egress_mib"):
+        assert f"`{field}`" in text
+    assert len(key(Task())) == 9  # a new need wants a row in the table

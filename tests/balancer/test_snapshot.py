@@ -1,0 +1,47 @@
+from math import nan
+
+import pytest
+
+from trimtab.balancer import Node, Snapshot
+
+A = Node("0a", "alpha", cpu=0.5)
+B = Node("0b", "beta", groups=("rack1",))
+
+
+def test_rows_become_columns_and_are_found_by_id_and_name():
+    fleet = Snapshot.of([A, B], version=3, at=9.0)
+    assert (len(fleet), fleet.version, fleet.at) == (2, 3, 9.0)
+    assert fleet.cpu == (0.5, None)
+    assert fleet.groups == ((), ("rack1",))
+    assert fleet.row("0b") == fleet.row("beta") == 1
+    assert fleet.row("gamma") is None
+
+
+def test_a_fleet_of_nobody_is_a_snapshot():
+    assert len(Snapshot.of([])) == 0
+
+
+def test_an_id_goes_before_a_name():
+    fleet = Snapshot.of([Node("0a", "0b"), Node("0b", "beta")])
+    assert fleet.row("0b") == 1
+
+
+@pytest.mark.parametrize(
+    ("nodes", "said"),
+    [
+        ([A, A], "id"),
+        ([A._replace(speed=0.0)], "speed"),
+        ([A._replace(speed=nan)], "speed"),
+        ([A._replace(slots=-1)], "slots"),
+    ],
+)
+def test_what_can_not_be_a_fleet_is_refused(nodes, said):
+    with pytest.raises(ValueError, match=said):
+        Snapshot.of(nodes)
+
+
+def test_columns_of_unlike_length_are_refused():
+    columns = [(value,) for value in A]
+    columns[-1] = ()
+    with pytest.raises(ValueError, match="'groups': 0"):
+        Snapshot(0, 0.0, *columns)

@@ -1,0 +1,44 @@
+"""What every test may use: the fixture trees, recordings and programs."""
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+
+
+@pytest.fixture
+def fixtures() -> Path:
+    """The small files of our own writing."""
+    return HERE / "fixtures"
+
+
+@pytest.fixture
+def recordings() -> Path:
+    """Real recordings, which a user's clone does not have."""
+    shared = os.environ.get("TRIMTAB_RECORDINGS")
+    folder = Path(shared) if shared else HERE.parents[1] / "shared" / "data"
+    if not folder.is_dir():
+        pytest.skip("the recordings are not here; TRIMTAB_RECORDINGS names them")
+    return folder
+
+
+@pytest.fixture
+def need() -> Callable[[str], str]:
+    """Return the path of a program, or skip the test by its name.
+
+    Where everything is to be there (TRIMTAB_REQUIRE_ALL=1), absence fails.
+    """
+
+    def find(program: str) -> str:
+        path = shutil.which(program)
+        if path is None:
+            if os.environ.get("TRIMTAB_REQUIRE_ALL") == "1":
+                pytest.fail(f"{program} is not installed, and all is required")
+            pytest.skip(f"{program} is not installed")
+        return path
+
+    return find
