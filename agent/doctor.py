@@ -15,7 +15,7 @@ from typing import NamedTuple, TextIO
 from trimtab.wire import State
 
 from .host import Host
-from .identity import NoIdentity, load_or_make, read_token
+from .identity import NoIdentity, check, read_token
 from .probes.ping import Pinger
 from .probes.resolve import Resolver, Target
 from .sampler import Sampler, Signal
@@ -93,12 +93,10 @@ def _signal(signal: Signal) -> Finding:
 
 def _identity(settings: Settings) -> Finding:
     try:
-        identity = load_or_make(settings.state_dir)
+        says = check(settings.state_dir)
     except NoIdentity as exc:
         return Finding("identity", Verdict.UNUSABLE, str(exc))
-    return Finding(
-        "identity", Verdict.GOOD, f"node {identity.node_id.hex()}, {settings.state_dir}"
-    )
+    return Finding("identity", Verdict.GOOD, says)
 
 
 def _token(settings: Settings) -> list[Finding]:

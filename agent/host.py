@@ -16,6 +16,9 @@ from .errors import Malformed, Unsupported
 # /proc/stat of 4096 CPUs with their interrupts is about half of this.
 LIMIT_BYTES = 1024 * 1024
 _FIRST_READ_BYTES = 4096
+# Files of many records (vmstat) come a page at a time, so that a short read
+# need not be the end; but none ends a page with half of it left.
+_SURELY_WHOLE_BYTES = 2048
 _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 
 
@@ -86,8 +89,8 @@ class Host:
     def _whole(self, descriptor: int, path: str) -> bytes:
         size = self._sizes.get(path, _FIRST_READ_BYTES)
         text = os.pread(descriptor, size, 0)
-        # Files of many records (vmstat) come a page at a time: a short read
-        # is not the end, only an empty one is.
+        if len(text) < _SURELY_WHOLE_BYTES:
+            return text
         while more := os.pread(descriptor, size, len(text)):
             text += more
             if len(text) > LIMIT_BYTES:

@@ -47,6 +47,24 @@ def load_or_make(state_dir: Path) -> Identity:
     return identity
 
 
+def check(state_dir: Path) -> str:
+    """Return what there is of an identity, changing nothing; or NoIdentity."""
+    path = state_dir / FILE
+    try:
+        if path.exists():
+            return f"node {_load(path).node_id.hex()}, kept in {state_dir}"
+        nearest = next(p for p in (state_dir, *state_dir.parents) if p.exists())
+        if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+            return f"none yet; the first run makes it in {state_dir}"
+        reason = "not writable for this user"
+    except OSError as exc:
+        reason = exc.strerror
+    raise NoIdentity(
+        f"{path}: {reason}. The agent keeps its identity there: make the folder "
+        "writable for this user, or set state_dir"
+    )
+
+
 def _load(path: Path) -> Identity:
     mode = path.stat().st_mode
     if mode & 0o077:
@@ -81,14 +99,18 @@ def _save(path: Path, identity: Identity) -> None:
         raise
 
 
-def read_token(path: Path) -> str:
-    """Return the enrolment token in a file; NoIdentity says what is wrong."""
+def read_token(path: Path, *, guarded: bool = False) -> str:
+    """Return the enrolment token in a file; NoIdentity says what is wrong.
+
+    `guarded`: something else keeps others out, as systemd does with its
+    credentials, whose mode shows the ACL's mask and not who may read.
+    """
     try:
         mode = path.stat().st_mode
         text = path.read_text().strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise NoIdentity(f"token file {path} can't be read: {exc}") from exc
-    if mode & 0o077:
+    if mode & 0o077 and not guarded:
         raise NoIdentity(
             f"token file {path}: mode {mode & 0o777:04o} lets others read it; "
             "set it to 0600"

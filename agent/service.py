@@ -23,8 +23,7 @@ def serve(settings: Settings) -> None:
     log = Log(settings.log_format, settings.log_level)
     try:
         identity = load_or_make(settings.state_dir)
-        token_file = settings.token_file or _credential()
-        token = None if token_file is None else read_token(token_file)
+        token = _token(settings)
     except NoIdentity as exc:
         raise CannotRun(str(exc)) from exc
     tls = _tls(settings)
@@ -44,11 +43,15 @@ def serve(settings: Settings) -> None:
         host.close()
 
 
-def _credential() -> Path | None:
-    """Return the token that systemd's LoadCredential= laid out, if it did."""
+def _token(settings: Settings) -> str | None:
+    """Return the token of the settings, or of systemd's LoadCredential=."""
+    if settings.token_file is not None:
+        return read_token(settings.token_file)
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
     path = Path(folder) / "token" if folder else None
-    return path if path is not None and path.exists() else None
+    if path is None or not path.exists():
+        return None
+    return read_token(path, guarded=True)
 
 
 def _tls(settings: Settings) -> ssl.SSLContext | None:

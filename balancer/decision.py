@@ -6,7 +6,7 @@ both turn into plain JSON types.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from .pool import Filtered, Mode
 from .snapshot import State
@@ -30,7 +30,7 @@ class Candidate(NamedTuple):
     limiting: str | None  # the dimension that sets the headroom
     age_ms: float | None  # of the reading
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain types, rounded for people."""
         return {
             "node": self.node,
@@ -83,7 +83,7 @@ class Decision:
         """When the lease ends by itself."""
         return self.made_at + self.ttl_s
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain types; times are relative to when it was made."""
         return {
             "decision": self.id,
@@ -126,7 +126,7 @@ class NoFit:
         )
         return f"No node fits: {faults}."
 
-    def to_json(self) -> dict[str, object]:
+    def to_json(self) -> dict[str, Any]:
         """Return plain types."""
         return {
             "detail": self.sentence,
@@ -145,7 +145,7 @@ def _said(entry: Filtered) -> str:
     return f"{verb} {rest}"
 
 
-def _filtered_json(filtered: Sequence[Filtered]) -> list[dict[str, object]]:
+def _filtered_json(filtered: Sequence[Filtered]) -> list[dict[str, Any]]:
     return [
         {
             "rule": entry.rule,

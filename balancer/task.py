@@ -101,7 +101,7 @@ class Task:
     def to_json(self) -> dict[str, object]:
         """Return the fields that were given, as they are written in JSON."""
         out: dict[str, object] = {}
-        for field, (attribute, _) in _FIELDS.items():
+        for field, (attribute, _) in FIELDS.items():
             value = getattr(self, attribute)
             if field == "labels":
                 value = dict(value)
@@ -125,11 +125,11 @@ def parse_task(obj: object) -> Task:
         if len(problems) > _PROBLEMS:
             problems[-1] = Problem("task", "more", f"at most {_PROBLEMS} problems")
             break
-        if not isinstance(key, str) or key not in _FIELDS:
+        if not isinstance(key, str) or key not in FIELDS:
             field = _shown(key).strip("'")
             problems.append(Problem(field, "an unknown field", _meant(key)))
         elif value is not None:
-            attribute, parse = _FIELDS[key]
+            attribute, parse = FIELDS[key]
             try:
                 read[attribute] = parse(value)
             except _Unexpected as exc:
@@ -154,10 +154,10 @@ def _shown(value: object) -> str:
 
 
 def _meant(key: object) -> str:
-    close = get_close_matches(key, _FIELDS, n=1) if isinstance(key, str) else []
+    close = get_close_matches(key, FIELDS, n=1) if isinstance(key, str) else []
     if close:
         return f"a known field; did you mean '{close[0]}'?"
-    return f"one of {', '.join(_FIELDS)}"
+    return f"one of {', '.join(FIELDS)}"
 
 
 def _number(limit: float, unit: str, *, positive: bool) -> Callable[[object], float]:
@@ -215,7 +215,7 @@ def _class(value: object) -> str:
 
 _mib = _number(_MIB_LIMIT, "MiB", positive=False)
 
-_FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
+FIELDS: dict[str, tuple[str, Callable[[object], object]]] = {
     "class": ("task_class", _class),
     "latency_budget_ms": (
         "latency_budget_ms",

@@ -32,7 +32,7 @@ class Collector:
         self.store = store
         self.clock = clock
         self.router = router
-        self.fleet = Fleet(clock.monotonic())
+        self.fleet = Fleet()
         self.credentials = Credentials(
             store.credentials(),
             may_be_open=settings.insecure or not settings.beyond_loopback,

@@ -8,6 +8,7 @@ reading would be stale on arrival: it is history, and never touches the row.
 Time is the collector's monotonic clock in seconds, passed in as `now`.
 """
 
+from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
@@ -21,6 +22,7 @@ from .rollup import Rollups
 from .states import Admin, Heard, State, next_states, stale_after_s
 
 _FIRST_ROWS = 64
+ID_BYTES = 16
 
 
 class Waiting(NamedTuple):
@@ -44,8 +46,7 @@ class Change(NamedTuple):
 class Fleet:
     """Rows are only ever added; `nodes[row]` and each column share the index."""
 
-    def __init__(self, started_at: float) -> None:
-        self.started_at = started_at
+    def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.rollups = Rollups()
         self.version = 0  # grows with every change that a reader could see
@@ -53,22 +54,22 @@ class Fleet:
         self._by_id: dict[bytes, int] = {}
         self._by_name: dict[str, int] = {}
         self._batch: list[Waiting] = []
-        rows = _FIRST_ROWS
-        self.readings = np.full((rows, WIDTH), np.nan, dtype=np.float32)
-        self.headroom = np.full((rows, len(DIMENSIONS)), np.nan, dtype=np.float32)
-        self.score = np.full(rows, np.nan, dtype=np.float32)
-        self.confidence = np.zeros(rows, dtype=np.float32)
-        self.limiting = np.full(rows, -1, dtype=np.int8)
-        self.state = np.zeros(rows, dtype=np.int8)
-        self.admin = np.zeros(rows, dtype=np.int8)
-        self.state_since = np.zeros(rows)
-        self.sampled_at = np.full(rows, np.nan)
-        self.arrived_at = np.full(rows, np.nan)
-        self.interval_s = np.ones(rows)
-        self.stale_after_s = np.full(rows, stale_after_s(1.0, None))
-        self.frames = np.zeros(rows, dtype=np.int64)
-        self.asleep = np.zeros(rows, dtype=np.bool_)
-        self.seq = np.full(rows, -1, dtype=np.int64)  # highest taken, this boot
+        self.readings = _column("readings")
+        self.headroom = _column("headroom")
+        self.score = _column("score")
+        self.confidence = _column("confidence")
+        self.limiting = _column("limiting")
+        self.state = _column("state")
+        self.admin = _column("admin")
+        self.state_since = _column("state_since")
+        self.sampled_at = _column("sampled_at")
+        self.arrived_at = _column("arrived_at")
+        self.heard = _column("heard")
+        self.interval_s = _column("interval_s")
+        self.stale_after_s = _column("stale_after_s")
+        self.frames = _column("frames")
+        self.asleep = _column("asleep")
+        self.seq = _column("seq")
 
     def __len__(self) -> int:
         return len(self.nodes)
@@ -83,25 +84,28 @@ class Fleet:
         self._by_name[node.name] = index
         self.state[index] = state
         self.state_since[index] = now
+        self.arrived_at[index] = now
         self.version += 1
         return index
 
     def _grow(self) -> None:
-        for name, fill in _DEFAULTS.items():
-            column = getattr(self, name)
-            grown = np.full((2 * len(column), *column.shape[1:]), fill, column.dtype)
-            grown[: len(column)] = column
+        for name in _COLUMNS:
+            held = getattr(self, name)
+            grown = _column(name, 2 * len(held))
+            grown[: len(held)] = held
             setattr(self, name, grown)
 
     def find(self, node: str) -> int | None:
-        """Return the row of a shown name or a hexadecimal id."""
-        index = self._by_name.get(node)
-        if index is None and len(node) == 32:
-            try:
+        """Return the row of a hexadecimal id or a shown name.
+
+        The id comes first: any node may take another's id for its name.
+        """
+        if len(node) == 2 * ID_BYTES:
+            with suppress(ValueError):
                 index = self._by_id.get(bytes.fromhex(node))
-            except ValueError:
-                return None
-        return index
+                if index is not None:
+                    return index
+        return self._by_name.get(node)
 
     def find_id(self, node_id: bytes) -> int | None:
         """Return the row of an id."""
@@ -138,6 +142,7 @@ class Fleet:
         live = now - sampled_at <= self.stale_after_s[index]
         if live:
             self.arrived_at[index] = now
+            self.heard[index] = True
             self.asleep[index] = False
         self._batch.append(Waiting(index, live, sampled_at, now, frame))
         return True
@@ -199,16 +204,13 @@ class Fleet:
     def _renew_states(self, now: float, lost_after_s: float) -> list[Change]:
         n = len(self.nodes)
         before = self.state[:n].copy()
-        live = ~np.isnan(self.arrived_at[:n])
-        # A node not heard since the start is silent since the start.
-        heard_at = np.where(live, self.arrived_at[:n], self.started_at)
         after = next_states(
             Heard(
                 state=before,
                 held_s=now - self.state_since[:n],
-                silent_s=now - heard_at,
+                silent_s=now - self.arrived_at[:n],
                 stale_after_s=self.stale_after_s[:n],
-                live=live,
+                heard=self.heard[:n],
                 frames=self.frames[:n],
                 asleep=self.asleep[:n],
                 score=self.score[:n].astype(np.float64),
@@ -227,20 +229,32 @@ class Fleet:
         ]
 
 
-_DEFAULTS: dict[str, float] = {
-    "readings": np.nan,
-    "headroom": np.nan,
-    "score": np.nan,
-    "confidence": 0,
-    "limiting": -1,
-    "state": State.UNKNOWN,
-    "admin": Admin.ACTIVE,
-    "state_since": 0,
-    "sampled_at": np.nan,
-    "arrived_at": np.nan,
-    "interval_s": 1,
-    "stale_after_s": stale_after_s(1.0, None),
-    "frames": 0,
-    "asleep": 0,
-    "seq": -1,
+class _Spec(NamedTuple):
+    dtype: type[np.generic]
+    fill: float
+    width: tuple[int, ...] = ()
+
+
+_COLUMNS = {
+    "readings": _Spec(np.float32, np.nan, (WIDTH,)),
+    "headroom": _Spec(np.float32, np.nan, (len(DIMENSIONS),)),
+    "score": _Spec(np.float32, np.nan),
+    "confidence": _Spec(np.float32, 0),
+    "limiting": _Spec(np.int8, -1),
+    "state": _Spec(np.int8, State.UNKNOWN),
+    "admin": _Spec(np.int8, Admin.ACTIVE),
+    "state_since": _Spec(np.float64, 0),
+    "sampled_at": _Spec(np.float64, np.nan),
+    "arrived_at": _Spec(np.float64, 0),  # of the newest live frame, or of its row
+    "heard": _Spec(np.bool_, 0),  # a live frame came since the collector started
+    "interval_s": _Spec(np.float64, 1),
+    "stale_after_s": _Spec(np.float64, stale_after_s(1.0, None)),
+    "frames": _Spec(np.int64, 0),  # live ones since it joined
+    "asleep": _Spec(np.bool_, 0),
+    "seq": _Spec(np.int64, -1),  # highest taken of this boot
 }
+
+
+def _column(name: str, rows: int = _FIRST_ROWS) -> np.ndarray:
+    spec = _COLUMNS[name]
+    return np.full((rows, *spec.width), spec.fill, dtype=spec.dtype)

@@ -19,6 +19,9 @@ log = structlog.get_logger()
 
 HELLO_DEADLINE_S = 10.0
 MESSAGE_DEADLINE_S = 10.0
+# Connections that have not said hello: an unfinished hostile message can hold
+# a few MiB until its deadline.
+MOST_STRANGERS = 500
 # A peer that takes nothing off its end is cut when this much waits for it.
 UNSENT_LIMIT_BYTES = 64 * 1024
 
@@ -74,13 +77,18 @@ class Connection(asyncio.Protocol):
         stream.set_write_buffer_limits(high=UNSENT_LIMIT_BYTES)
         self._deadline_s = self._ingest.intake.clock.monotonic() + HELLO_DEADLINE_S
         self._ingest.intake.counts.connections += 1
-        if len(self._ingest.connections) >= self._ingest.max_connections:
-            self._ingest.intake.counts.refused[Reason.LIMIT] += 1
+        ingest = self._ingest
+        strangers = len(ingest.connections) - len(ingest.speaking)
+        if (
+            len(ingest.connections) >= ingest.max_connections
+            or strangers >= MOST_STRANGERS
+        ):
+            ingest.intake.counts.refused[Reason.LIMIT] += 1
             self._refuse(
                 Refused(Reason.LIMIT, "this collector's connections are all in use", 30)
             )
             return
-        self._ingest.connections.add(self)
+        ingest.connections.add(self)
 
     def data_received(self, data: bytes) -> None:
         """Answer what is whole; close on the first message that is wrong."""

@@ -12,8 +12,10 @@ from typing import Annotated, Any, Literal
 from pydantic import BeforeValidator, Field, ValidationError, model_validator
 from pydantic_settings import (
     BaseSettings,
+    NoDecode,
     PydanticBaseSettingsSource,
     SettingsConfigDict,
+    SettingsError,
 )
 
 from .address import Address, parse_address
@@ -26,7 +28,8 @@ def _address(value: object) -> Address:
         raise ValueError(str(exc)) from exc
 
 
-Listen = Annotated[Address, BeforeValidator(_address)]
+# In the environment it is text, not JSON.
+Listen = Annotated[Address, NoDecode, BeforeValidator(_address)]
 Seconds = Annotated[float, Field(gt=0, le=86_400, allow_inf_nan=False)]
 
 
@@ -124,6 +127,9 @@ def load(path: Path | None) -> Settings:
         return Settings(**values)
     except ValidationError as exc:
         raise BadSettings(source, [_line(dict(e)) for e in exc.errors()]) from exc
+    except SettingsError as exc:
+        # A list in the environment that is not JSON; the text names the field.
+        raise BadSettings("environment", [f"{exc}: expected JSON"]) from exc
 
 
 def _line(error: dict[str, Any]) -> str:

@@ -56,9 +56,9 @@ class Heard(NamedTuple):
 
     state: Codes
     held_s: Floats  # time in that state
-    silent_s: Floats  # since the last arrival, or since the collector's start
+    silent_s: Floats  # since its last live frame; before any, since it is known
     stale_after_s: Floats
-    live: Flags  # heard since the collector started
+    heard: Flags  # a live frame came since the collector started
     frames: npt.NDArray[np.int64]  # live frames since it joined
     asleep: Flags  # said so, and not heard since
     score: Floats  # NaN: nothing was read
@@ -79,13 +79,15 @@ def next_states(heard: Heard, lost_after_s: float) -> Codes:
     )
     lost = heard.silent_s > np.maximum(lost_after_s, heard.stale_after_s)
     silent = heard.silent_s > heard.stale_after_s
+    recalled = ~heard.heard & (state == State.UNKNOWN)
     return np.select(
-        [heard.asleep, lost, ~heard.live, silent],
+        [heard.asleep, lost, recalled, silent, ~heard.heard],
         [
             np.int8(State.SLEEPING),
             np.int8(State.LOST),
             np.int8(State.UNKNOWN),
             np.int8(State.STALE),
+            np.int8(State.JOINING),
         ],
         fresh,
     ).astype(np.int8)

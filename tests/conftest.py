@@ -2,6 +2,7 @@
 
 import os
 import shutil
+import socket
 from collections.abc import Callable
 from pathlib import Path
 
@@ -40,5 +41,18 @@ def need() -> Callable[[str], str]:
                 pytest.fail(f"{program} is not installed, and all is required")
             pytest.skip(f"{program} is not installed")
         return path
+
+    return find
+
+
+@pytest.fixture
+def free_port() -> Callable[[], int]:
+    """Return a function that names a loopback port nobody listens on."""
+
+    def find() -> int:
+        with socket.socket() as probe:
+            probe.bind(("127.0.0.1", 0))
+            port: int = probe.getsockname()[1]
+            return port
 
     return find

@@ -55,6 +55,14 @@ class Spent(NamedTuple):
     steal: int | None  # below 0 where the kernel lost count of it
 
 
+class Look(NamedTuple):
+    """One read of stat; single CPUs stay unparsed until they are needed."""
+
+    text: bytes
+    total: Ticks
+    cpus: int
+
+
 class Shares(NamedTuple):
     """Of all CPU time, 0.0-1.0."""
 
@@ -90,9 +98,19 @@ def _ticks(words: list[bytes]) -> Ticks:
 
 
 def count_cpus(stat: bytes) -> int:
-    """Return how many CPUs have a line, without parsing them."""
-    end = stat.find(b"\nintr")
-    return stat.count(b"\ncpu", 0, end if end >= 0 else len(stat))
+    """Return how many CPUs have a line, without parsing them.
+
+    They stand in a row after the sum. Of the ways to count, this one costs
+    least with hundreds of them: no cpu line has an i, the next one (intr) does.
+    """
+    end = stat.find(b"i")
+    last = stat.rfind(b"\ncpu", 0, end if end >= 0 else len(stat))
+    return stat.count(b"\n", 0, last + 1)
+
+
+def look(stat: bytes) -> Look:
+    """Return what there is to keep of a read; Malformed as for `parse`."""
+    return Look(stat, parse(stat), count_cpus(stat))
 
 
 def spent(before: Ticks, after: Ticks, cpus: int) -> Spent | None:
@@ -144,22 +162,25 @@ def shares(ticks: Spent, elapsed_us: int, cpus: int) -> Shares | None:
     )
 
 
-def between(before: bytes, after: bytes, elapsed_us: int) -> Shares | None:
+def between(before: Look, after: Look, elapsed_us: int) -> Shares | None:
     """Return the shares between two reads of stat.
 
     None is "no reading": an empty interval, a reset, an impossible step.
     """
     if elapsed_us <= 0:
         return None
-    cpus = count_cpus(after)
-    if cpus == count_cpus(before):
-        ticks = spent(parse(before), parse(after), max(1, cpus))
-        if ticks is None:
-            return None
+    cpus = after.cpus
+    reset = False
+    if cpus == before.cpus:
+        ticks = spent(before.total, after.total, max(1, cpus))
         # Without a line per CPU there is nothing to hold the sum against.
-        if not cpus or possible(ticks, elapsed_us, cpus):
+        if ticks is not None and (not cpus or possible(ticks, elapsed_us, cpus)):
             return shares(ticks, elapsed_us, cpus)
-    counted = list(_each(parse_cpus(before), parse_cpus(after), elapsed_us))
+        reset = ticks is None
+    each = parse_cpus(before.text), parse_cpus(after.text)
+    if reset and each[0].keys() == each[1].keys():
+        return None  # a suspend: what single CPUs say is no better
+    counted = list(_each(*each, elapsed_us))
     if not counted:
         return None
     steals = [ticks.steal for ticks in counted if ticks.steal is not None]
@@ -186,17 +207,16 @@ class CpuTime:
     signals = ("cpu.steal", "cpu.busy")
 
     def __init__(self) -> None:
-        self._last = Last[bytes]()
+        self._last = Last[Look]()
 
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return both shares since the sample before, 0.0-1.0; first time None."""
-        stat = source.proc("stat")
-        has_steal = parse(stat).steal is not None
-        before = self._last.swap(stat, now_us)
-        now = before and between(before[0], stat, before[1])
+        after = look(source.proc("stat"))
+        before = self._last.swap(after, now_us)
+        now = before and between(before[0], after, before[1])
         return {
-            "cpu.steal": Reading(now and now.steal)
-            if has_steal
-            else Unsupported("stat has no steal column"),
+            "cpu.steal": Unsupported("stat has no steal column")
+            if after.total.steal is None
+            else Reading(now and now.steal),
             "cpu.busy": Reading(now and now.busy),
         }

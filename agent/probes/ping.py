@@ -67,6 +67,7 @@ async def icmp(address: Address, method: Method, deadline_s: float) -> int:
         ICMPSocketError,
         ICMPv4Socket,
         ICMPv6Socket,
+        SocketPermissionError,
     )
     from icmplib.utils import unique_identifier
 
@@ -74,7 +75,9 @@ async def icmp(address: Address, method: Method, deadline_s: float) -> int:
     try:
         opened = kind(privileged=method is Method.ICMP_RAW)
     except ICMPSocketError as exc:
-        raise Unsupported(f"{method.name}: {exc}", _MEND[method]) from exc
+        denied = isinstance(exc, SocketPermissionError)
+        why = "no permission for such a socket" if denied else str(exc)
+        raise Unsupported(f"{method.name}: {why}", _MEND[method]) from exc
     # A socket a probe: one kept open would gather every other host's answers.
     with AsyncSocket(opened) as sock:
         ident = unique_identifier()

@@ -13,6 +13,8 @@ from trimtab.balancer.failover import alternatives
         (["r"], []),
     ],
 )
-def test_the_next_nodes_share_the_fewest_risk_groups(groups, expected):
+def test_the_next_nodes_share_the_fewest_risk_groups(
+    groups: list[str], expected: list[int]
+) -> None:
     order = range(len(groups))
     assert alternatives(order, [frozenset(each) for each in groups]) == expected

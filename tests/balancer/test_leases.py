@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from trimtab.balancer.leases import Ledger, Load
 
 
-def test_a_lease_counts_until_its_outcome():
+def test_a_lease_counts_until_its_outcome() -> None:
     ledger = Ledger(limit=10)
     ledger.open("x", "n", now=0.0, ttl_s=30)
     assert ledger.load("n", 0.0).in_flight == 1
@@ -15,7 +15,7 @@ def test_a_lease_counts_until_its_outcome():
     assert ledger.load("n", 1.0).in_flight == 0
 
 
-def test_closing_twice_or_what_never_was_changes_nothing():
+def test_closing_twice_or_what_never_was_changes_nothing() -> None:
     ledger = Ledger(limit=10)
     ledger.open("x", "n", now=0.0, ttl_s=30)
     ledger.open("y", "n", now=0.0, ttl_s=30)
@@ -26,14 +26,14 @@ def test_closing_twice_or_what_never_was_changes_nothing():
 
 
 @pytest.mark.parametrize(("now", "expected"), [(29.9, 1), (30.0, 0), (1e6, 0)])
-def test_a_lease_without_outcome_ends_at_its_expiry(now, expected):
+def test_a_lease_without_outcome_ends_at_its_expiry(now: float, expected: int) -> None:
     ledger = Ledger(limit=10)
     ledger.open("x", "n", now=0.0, ttl_s=30)
     ledger.expire(now)
     assert ledger.load("n", now).in_flight == len(ledger) == expected
 
 
-def test_the_mean_follows_the_count_with_two_seconds_of_memory():
+def test_the_mean_follows_the_count_with_two_seconds_of_memory() -> None:
     ledger = Ledger(limit=10)
     ledger.open("x", "n", now=0.0, ttl_s=30)
     assert ledger.load("n", 2.0).mean == pytest.approx(1 - exp(-1))
@@ -41,7 +41,7 @@ def test_the_mean_follows_the_count_with_two_seconds_of_memory():
     assert ledger.load("n", 4.0).mean == pytest.approx((1 - exp(-1)) * exp(-1))
 
 
-def test_past_the_limit_the_next_to_expire_goes():
+def test_past_the_limit_the_next_to_expire_goes() -> None:
     ledger = Ledger(limit=2)
     ledger.open("long", "a", now=0.0, ttl_s=60)
     ledger.open("short", "b", now=0.0, ttl_s=30)
@@ -49,14 +49,14 @@ def test_past_the_limit_the_next_to_expire_goes():
     assert [ledger.load(node, 1.0).in_flight for node in "abc"] == [1, 0, 1]
 
 
-def test_a_lease_opened_twice_is_a_fault_of_the_caller():
+def test_a_lease_opened_twice_is_a_fault_of_the_caller() -> None:
     ledger = Ledger(limit=2)
     ledger.open("x", "n", now=0.0, ttl_s=30)
     with pytest.raises(ValueError, match="open already"):
         ledger.open("x", "n", now=0.0, ttl_s=30)
 
 
-def test_b26_nothing_is_kept_of_work_that_ended():
+def test_b26_nothing_is_kept_of_work_that_ended() -> None:
     ledger = Ledger(limit=1000)
     for i in range(5000):
         ledger.open(str(i), f"n{i % 50}", now=i / 1000, ttl_s=30)
@@ -81,7 +81,7 @@ steps = st.lists(
 
 
 @given(steps)
-def test_leases_balance(history):
+def test_leases_balance(history: list[tuple[str, int, int, float, float]]) -> None:
     ledger = Ledger(limit=1000)
     model: dict[str, tuple[str, float]] = {}
     now = 0.0

@@ -1,24 +1,26 @@
 """Needs, seen where they act: which nodes a pool holds and what it says."""
 
+from typing import Any
+
 import pytest
 
 from trimtab.balancer import Node, Settings, Snapshot, State, parse_task
-from trimtab.balancer.pool import build
+from trimtab.balancer.pool import Pool, build
 
 PLAIN = Node("0a", "a", cpu=0.9, sampled_at=0.0)
 
 
-def pool(task, *nodes):
+def pool(task: dict[str, object], *nodes: Node) -> tuple[Snapshot, Pool]:
     fleet = Snapshot.of(nodes)
     return fleet, build(fleet, parse_task(task), 0.0, Settings())
 
 
-def fitting(task, *nodes):
+def fitting(task: dict[str, object], *nodes: Node) -> list[str]:
     fleet, found = pool(task, *nodes)
     return [fleet.names[row] for row in found.rows]
 
 
-def left_out(task, *nodes):
+def left_out(task: dict[str, object], *nodes: Node) -> dict[str, int]:
     _, found = pool(task, *nodes)
     return {entry.rule: entry.nodes for entry in found.filtered}
 
@@ -55,7 +57,7 @@ GPU = PLAIN._replace(gpu=0.9, gpus=2, gpu_free_mib=20_000)
         ({"data_mib": 1e9, "sticky": "x", "from": "nowhere"}, PLAIN, True),
     ],
 )
-def test_a_node_fits_or_not(task, node, fits):
+def test_a_node_fits_or_not(task: dict[str, object], node: Node, fits: bool) -> None:
     assert fitting(task, node) == (["a"] if fits else [])
 
 
@@ -68,9 +70,12 @@ def test_a_node_fits_or_not(task, node, fits):
         ({"latency_budget_ms": 100}, "rtt_p95_ms", 1),
     ],
 )
-def test_an_unread_node_fits_only_when_no_read_one_does(task, column, value):
+def test_an_unread_node_fits_only_when_no_read_one_does(
+    task: dict[str, object], column: str, value: float
+) -> None:
     unread = Node("0b", "unread", cpu=1.0, sampled_at=0.0)
-    read = PLAIN._replace(**{column: value})
+    changes: dict[str, Any] = {column: value}
+    read = PLAIN._replace(**changes)
     assert fitting(task, unread, read) == ["a"]
     assert left_out(task, unread, read) == {"unread": 1}
     _, found = pool(task, unread)
@@ -80,12 +85,12 @@ def test_an_unread_node_fits_only_when_no_read_one_does(task, column, value):
     assert found.filtered == ()
 
 
-def test_b22_failover_avoids_the_node_and_its_risk_groups():
+def test_b22_failover_avoids_the_node_and_its_risk_groups() -> None:
     failed = PLAIN._replace(groups=("rack1", "power1"))
     rack = Node("0b", "rack", groups=("rack1",))
     both = Node("0c", "both", groups=("rack1", "power1"))
     free = Node("0d", "free", groups=("rack2",))
-    task = {"failover_from": "a"}
+    task: dict[str, object] = {"failover_from": "a"}
     assert fitting(task, failed, rack, both, free) == ["free"]
     assert fitting(task, failed, rack, both) == ["rack"]  # the fewest shared
     assert fitting(task, failed, both) == ["both"]
@@ -96,18 +101,18 @@ def test_b22_failover_avoids_the_node_and_its_risk_groups():
     }
 
 
-def test_a_missing_reading_gives_before_a_shared_group_and_that_before_silence():
+def test_missing_readings_give_first_then_shared_groups_then_freshness() -> None:
     failed = PLAIN._replace(groups=("r",), memory_free_mib=0)
     unread = Node("0b", "unread")
     shared = Node("0c", "shared", memory_free_mib=64, groups=("r",))
     stale = Node("0d", "stale", memory_free_mib=64, state=State.STALE)
-    task = {"failover_from": "a", "memory_mib": 64}
+    task: dict[str, object] = {"failover_from": "a", "memory_mib": 64}
     assert fitting(task, failed, stale, shared, unread) == ["unread"]
     assert fitting(task, failed, stale, shared) == ["shared"]
     assert fitting(task, failed, stale) == ["stale"]
 
 
-def test_b19_names_that_match_nothing_are_said():
+def test_b19_names_that_match_nothing_are_said() -> None:
     _, found = pool({"failover_from": "gone", "avoid": ["a", "rack9"]}, PLAIN)
     assert found.idle_words == (
         "failover_from: no node 'gone'",
@@ -115,12 +120,12 @@ def test_b19_names_that_match_nothing_are_said():
     )
 
 
-def test_a_node_that_misses_two_needs_counts_for_both():
+def test_a_node_that_misses_two_needs_counts_for_both() -> None:
     node = PLAIN._replace(memory_free_mib=1, cpus=1)
     assert left_out({"memory_mib": 2, "cpu": 2}, node) == {"memory_mib": 1, "cpu": 1}
 
 
-def test_what_was_compared_is_shown():
+def test_what_was_compared_is_shown() -> None:
     nodes = [Node(f"{i}", f"n{i}", memory_free_mib=i) for i in range(5)]
     _, found = pool({"memory_mib": 64}, *nodes)
     (entry,) = found.filtered

@@ -17,5 +17,7 @@ GOOD, FULL, STALE = State.HEALTHY, State.SATURATED, State.STALE
         ([], 1.0),
     ],
 )
-def test_remaining_is_the_usable_share_of_capacity(nodes, expected):
+def test_remaining_is_the_usable_share_of_capacity(
+    nodes: list[tuple[State, float]], expected: float
+) -> None:
     assert remaining(nodes) == expected

@@ -11,7 +11,7 @@ from trimtab.balancer.leases import Load
 from trimtab.balancer.pick import candidates, cost_ms, draw, others, ranked
 
 
-def test_a_node_is_drawn_in_proportion_to_its_weight():
+def test_a_node_is_drawn_in_proportion_to_its_weight() -> None:
     weights = [1.0, 2.0, 0.02, 5.0]
     cumulative = list(accumulate(weights))
     rng = Random(7)
@@ -25,7 +25,9 @@ def test_a_node_is_drawn_in_proportion_to_its_weight():
 
 
 @pytest.mark.parametrize(("size", "whole"), [(1, True), (24, True), (25, False)])
-def test_small_fleets_are_compared_whole_and_large_ones_sampled(size, whole):
+def test_small_fleets_are_compared_whole_and_large_ones_sampled(
+    size: int, whole: bool
+) -> None:
     cumulative = list(accumulate([1.0] * size))
     chosen = candidates(cumulative, Random(1), Settings())
     assert (list(chosen) == list(range(size))) == whole
@@ -33,7 +35,9 @@ def test_small_fleets_are_compared_whole_and_large_ones_sampled(size, whole):
 
 
 @given(st.integers(0, 1000), st.integers(3, 60))
-def test_at_least_three_are_compared_where_one_has_nearly_all_weight(seed, size):
+def test_at_least_three_are_compared_where_one_has_nearly_all_weight(
+    seed: int, size: int
+) -> None:
     cumulative = list(accumulate([1e9] + [1.0] * (size - 1)))
     chosen = candidates(cumulative, Random(seed), Settings(full_scan=0))
     assert len(set(chosen)) == len(chosen) >= 3
@@ -49,7 +53,9 @@ def test_at_least_three_are_compared_where_one_has_nearly_all_weight(seed, size)
         (4, 1.0, 3.0, 0.0),  # work that waits and uses nothing
     ],
 )
-def test_others_are_what_our_own_work_leaves_unexplained(slots, room, mean, expected):
+def test_others_are_what_our_own_work_leaves_unexplained(
+    slots: int, room: float, mean: float, expected: float
+) -> None:
     assert others(slots, room, Load(0, mean)) == expected
 
 
@@ -63,18 +69,23 @@ def test_others_are_what_our_own_work_leaves_unexplained(slots, room, mean, expe
     ],
 )
 def test_cost_is_path_and_service_and_a_cubic_queue(
-    rtt_ms, service_ms, speed, slots, busy, expected
-):
+    rtt_ms: float,
+    service_ms: float,
+    speed: float,
+    slots: int,
+    busy: float,
+    expected: float,
+) -> None:
     assert cost_ms(rtt_ms, service_ms, speed, slots, busy) == pytest.approx(expected)
 
 
 @given(st.floats(0, 100), st.floats(0, 100), st.integers(1, 64))
-def test_more_work_never_costs_less(one, other, slots):
+def test_more_work_never_costs_less(one: float, other: float, slots: int) -> None:
     low, high = sorted((one, other))
     assert cost_ms(1, 50, 1, slots, low) <= cost_ms(1, 50, 1, slots, high)
 
 
-def test_the_least_cost_is_first_and_equals_take_turns_by_chance():
+def test_the_least_cost_is_first_and_equals_take_turns_by_chance() -> None:
     rng = Random(3)
     first = Counter(ranked([2.0, 1.0, 1.0, 3.0, 1.0], rng)[0] for _ in range(3000))
     assert set(first) == {1, 2, 4}

@@ -1,4 +1,5 @@
 from math import nan
+from typing import Any
 
 import pytest
 
@@ -8,7 +9,7 @@ A = Node("0a", "alpha", cpu=0.5)
 B = Node("0b", "beta", groups=("rack1",))
 
 
-def test_rows_become_columns_and_are_found_by_id_and_name():
+def test_rows_become_columns_and_are_found_by_id_and_name() -> None:
     fleet = Snapshot.of([A, B], version=3, at=9.0)
     assert (len(fleet), fleet.version, fleet.at) == (2, 3, 9.0)
     assert fleet.cpu == (0.5, None)
@@ -17,11 +18,11 @@ def test_rows_become_columns_and_are_found_by_id_and_name():
     assert fleet.row("gamma") is None
 
 
-def test_a_fleet_of_nobody_is_a_snapshot():
+def test_a_fleet_of_nobody_is_a_snapshot() -> None:
     assert len(Snapshot.of([])) == 0
 
 
-def test_an_id_goes_before_a_name():
+def test_an_id_goes_before_a_name() -> None:
     fleet = Snapshot.of([Node("0a", "0b"), Node("0b", "beta")])
     assert fleet.row("0b") == 1
 
@@ -35,13 +36,13 @@ def test_an_id_goes_before_a_name():
         ([A._replace(slots=-1)], "slots"),
     ],
 )
-def test_what_can_not_be_a_fleet_is_refused(nodes, said):
+def test_what_can_not_be_a_fleet_is_refused(nodes: list[Node], said: str) -> None:
     with pytest.raises(ValueError, match=said):
         Snapshot.of(nodes)
 
 
-def test_columns_of_unlike_length_are_refused():
-    columns = [(value,) for value in A]
+def test_columns_of_unlike_length_are_refused() -> None:
+    columns: list[Any] = [(value,) for value in A]
     columns[-1] = ()
     with pytest.raises(ValueError, match="'groups': 0"):
         Snapshot(0, 0.0, *columns)

@@ -24,5 +24,7 @@ A = Admin.ACTIVE
         (Admin.DRAINING, State.LOST, 1, "draining"),  # the operator's word first
     ],
 )
-def test_who_may_be_picked(admin, state, slots, expected):
+def test_who_may_be_picked(
+    admin: Admin, state: State, slots: int, expected: str | None
+) -> None:
     assert barred(admin, state, slots) == expected

@@ -1,0 +1,193 @@
+import re
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+from trimtab.agent.errors import Unsupported
+from trimtab.agent.host import Host, Source
+from trimtab.agent.probes.reading import Answer, Reading
+from trimtab.agent.sampler import RETRY_S, UNITS, Readings, Sampler, Signal, probes
+from trimtab.wire import (
+    NUMBERS,
+    SIGNALS,
+    Cpu,
+    Frame,
+    Hole,
+    Link,
+    Memory,
+    Method,
+    State,
+    Stream,
+    encode,
+)
+
+S = 1_000_000_000
+
+
+@pytest.fixture
+def no_psi(fixtures: Path) -> Iterator[Host]:
+    host = Host(fixtures / "no-psi/proc", fixtures / "no-psi/sys")
+    yield host
+    host.close()
+
+
+class Scripted:
+    """A probe of one signal that answers, or fails, as told."""
+
+    signals = ("cpu.stall",)
+
+    def __init__(self, *script: float | Exception) -> None:
+        self.script = list(script)
+        self.asked = 0
+
+    def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
+        self.asked += 1
+        step = self.script.pop(0)
+        if isinstance(step, Exception):
+            raise step
+        return {"cpu.stall": Reading(step)}
+
+
+def only(readings: Readings) -> Signal:
+    (signal,) = readings.signals
+    return signal
+
+
+def test_a_container_without_psi_is_read_as_far_as_it_goes(no_psi: Host) -> None:
+    """A10."""
+    sampler = Sampler(no_psi)
+    sampler.sample(0)
+    readings = sampler.sample(S)
+    assert readings.cpu == Cpu(run_queue=1.0)  # not a tick passed: no shares
+    assert readings.memory == Memory(
+        available=0.5, swap_in_bytes_s=0.0, swap_out_bytes_s=0.0, major_faults_s=0.0
+    )
+    assert readings.holes == (
+        Hole("cpu.stall", State.UNSUPPORTED),
+        Hole("memory.stall_some", State.UNSUPPORTED),
+        Hole("memory.stall_full", State.UNSUPPORTED),
+    )
+    stall = readings.signals[0]
+    assert "psi=1" in stall.mend
+    assert "pressure/cpu" in stall.reason
+
+
+def test_before_a_difference_can_be_taken_there_is_no_value_and_no_hole(
+    fixtures: Path,
+) -> None:
+    host = Host(fixtures / "ordinary/proc", fixtures / "ordinary/sys")
+    readings = Sampler(host).sample(0)
+    assert readings.holes == ()
+    assert readings.cpu == Cpu(run_queue=2.0)
+    assert readings.memory == Memory(available=0.5)
+    host.close()
+
+
+def test_an_empty_procfs_is_all_holes_and_no_crash(tmp_path: Path) -> None:
+    readings = Sampler(Host(tmp_path, tmp_path)).sample(0)
+    assert (readings.cpu, readings.memory) == (Cpu(), Memory())
+    assert {hole.signal for hole in readings.holes} == set(UNITS)
+    assert {hole.state for hole in readings.holes} == {State.UNSUPPORTED}
+
+
+@pytest.mark.parametrize("fault", [OSError("gone"), ValueError("odd"), KeyError("bug")])
+def test_a_probe_that_fails_is_an_error_with_its_reason_and_asked_again(
+    no_psi: Host, fault: Exception
+) -> None:
+    probe = Scripted(0.5, fault, 0.25)
+    sampler = Sampler(no_psi, [probe])
+    assert sampler.sample(0).cpu.stall == 0.5
+    readings = sampler.sample(S)
+    assert readings.cpu.stall is None
+    assert readings.holes == (Hole("cpu.stall", State.ERROR),)
+    assert type(fault).__name__ in only(readings).reason
+    assert str(fault) in only(readings).reason
+    assert sampler.sample(2 * S).cpu.stall == 0.25
+
+
+def test_one_failing_probe_leaves_the_others_alone(no_psi: Host) -> None:
+    sampler = Sampler(no_psi, [Scripted(RuntimeError("bug")), *probes()[1:]])
+    assert sampler.sample(0).memory.available == 0.5
+
+
+def test_an_interrupt_is_no_fault_of_a_probe(no_psi: Host) -> None:
+    class Interrupted(Scripted):
+        def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        Sampler(no_psi, [Interrupted()]).sample(0)
+
+
+def test_what_a_host_will_never_answer_is_asked_again_rarely(no_psi: Host) -> None:
+    """A10."""
+    probe = Scripted(Unsupported("no such file", "boot with it"), 0.5)
+    sampler = Sampler(no_psi, [probe])
+    for second in range(RETRY_S):
+        readings = sampler.sample(second * S)
+        assert readings.holes == (Hole("cpu.stall", State.UNSUPPORTED),)
+    assert probe.asked == 1
+    assert only(readings).mend == "boot with it"
+    assert sampler.sample(RETRY_S * S).cpu.stall == 0.5  # the host learnt to
+
+
+def test_a_costly_probe_rests_and_its_last_value_says_how_old_it_is(
+    no_psi: Host,
+) -> None:
+    """A01: 10 ms a sample, where 2 ms a second may be spent."""
+    clock = iter(range(0, 10**12, 10_000_000))
+    probe = Scripted(0.1, 0.2, 0.3)
+    sampler = Sampler(no_psi, [probe], processor_ns=lambda: next(clock))
+    assert sampler.sample(0).cpu.stall == 0.1
+    assert sampler.sample(S).cpu.stall == 0.2  # once may be bad luck
+    for second in range(2, 6):
+        readings = sampler.sample(second * S)
+        assert readings.cpu.stall == 0.2
+        age_ms = (second - 1) * 1000
+        assert readings.holes == (Hole("cpu.stall", State.STALE, age_ms),)
+        assert "10.0 ms" in only(readings).reason
+    readings = sampler.sample(6 * S)
+    assert readings.cpu.stall == 0.3
+    assert readings.holes == ()
+    assert probe.asked == 3
+
+
+def test_a_single_costly_sample_does_not_make_a_probe_rest(no_psi: Host) -> None:
+    clock = iter([0, 50_000_000, 50_000_000, 50_001_000, 50_001_000, 50_002_000])
+    sampler = Sampler(
+        no_psi, [Scripted(0.1, 0.2, 0.3)], processor_ns=lambda: next(clock)
+    )
+    values = [sampler.sample(second * S).cpu.stall for second in range(3)]
+    assert values == [0.1, 0.2, 0.3]
+
+
+def test_every_signal_of_cpu_and_memory_has_a_probe_and_a_unit() -> None:
+    ours = {name for name in NUMBERS if name.startswith(("cpu.", "memory."))}
+    assert {name for probe in probes() for name in probe.signals} == ours
+    assert set(UNITS) == ours
+
+
+def test_every_signal_has_its_row_of_the_metrics_page(fixtures: Path) -> None:
+    page = (fixtures.parents[1] / "docs/metrics.md").read_text()
+    rows = dict(re.findall(r"^\| `([a-z_.]+)` \| (\d+) \|", page, re.MULTILINE))
+    assert {name: int(number) for name, number in rows.items()} == NUMBERS
+    assert set(rows) == set(SIGNALS.values())
+
+
+def test_a_sample_of_this_very_host_fits_a_frame_of_96_bytes() -> None:
+    host = Host()
+    sampler = Sampler(host)
+    sampler.sample(0)
+    readings = sampler.sample(S)
+    host.close()
+    assert readings.memory.available is not None
+    link = Link(0, Method.ECHO, 120_000, 100_000, 150_000, 20_000, None, 100)
+    frame = Frame(
+        2**20, 2**40, 0, readings.cpu, readings.memory, (link,), readings.holes
+    )
+    data = encode(frame)
+    assert len(data) <= 96
+    (decoded,) = Stream().feed(data)
+    assert isinstance(decoded, Frame)
+    assert decoded.holes == readings.holes

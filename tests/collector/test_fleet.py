@@ -1,0 +1,130 @@
+"""The fleet table: what a frame does to its node, and to nobody else."""
+
+import numpy as np
+import pytest
+
+from trimtab.collector.fleet import Fleet
+from trimtab.collector.node import Node
+from trimtab.collector.states import State
+from trimtab.wire import Cpu, Hello
+
+NOW, UNIX = 100.0, 1_800_000_000.0
+
+
+def add(fleet, n, *, name=None):
+    hello = Hello(n.to_bytes(16, "big"), b"b" * 16, name or f"n{n}")
+    node = Node(hello, name or f"n{n}", None, UNIX, UNIX)
+    row = fleet.add(node, NOW, State.JOINING)
+    fleet.greet(row, 1.0, None)
+    return row
+
+
+def test_a_live_frame_replaces_the_row_on_the_next_tick(frame):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    assert fleet.take(row, frame(1, cpu=Cpu(stall=0.525)), sampled_at=NOW, now=NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    assert fleet.score[row] == pytest.approx(0.5)
+    assert fleet.sampled_at[row] == NOW
+
+
+def test_the_newest_of_several_frames_in_a_tick_is_the_one_shown(frame):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    for seq, stall in ((1, 0.0), (2, 1.0), (3, 0.525)):
+        fleet.take(row, frame(seq, cpu=Cpu(stall=stall)), NOW + seq / 10, NOW + 0.3)
+    fleet.tick(NOW + 0.3, UNIX, 30.0)
+    assert fleet.score[row] == pytest.approx(0.5)
+    assert fleet.frames[row] == 3
+
+
+def test_a_late_frame_is_history_and_never_touches_the_row(frame):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    fleet.take(row, frame(1), NOW, NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    assert fleet.take(row, frame(2, cpu=Cpu(stall=1.0)), NOW - 60, NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    assert fleet.score[row] == 1.0
+    assert fleet.frames[row] == 1
+    held = fleet.rollups.drain()
+    assert sum(sums.samples for sums in held.values()) == 2
+    assert len({key.minute for key in held}) == 2  # each in its own minute
+
+
+def test_a_late_frame_is_no_sign_of_life(frame):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    fleet.take(row, frame(1), NOW, NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    fleet.take(row, frame(2), sampled_at=NOW + 1, now=NOW + 10)
+    fleet.tick(NOW + 10, UNIX, 30.0)
+    assert fleet.state[row] == State.STALE
+
+
+@pytest.mark.parametrize("seq", [5, 4, 0])
+def test_a_repeated_or_older_sequence_is_not_counted_again(frame, seq):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    assert fleet.take(row, frame(5), NOW, NOW)
+    assert not fleet.take(row, frame(seq), NOW, NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    assert [s.samples for s in fleet.rollups.drain().values()] == [1]
+
+
+def test_the_table_grows_and_keeps_every_row_apart(frame):
+    fleet = Fleet()
+    rows = [add(fleet, n) for n in range(1, 201)]
+    for row in rows:
+        fleet.take(row, frame(1, cpu=Cpu(stall=0.05 + 0.95 * row / 200)), NOW, NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    assert fleet.score[:200] == pytest.approx(1 - np.arange(200) / 200, abs=1e-6)
+    fresh = add(fleet, 999)
+    assert np.isnan(fleet.score[fresh])
+    assert fleet.seq[fresh] == -1
+
+
+def test_names_are_unique_and_ids_outrank_names():
+    fleet = Fleet()
+    first = add(fleet, 1, name="db")
+    assert fleet.free_name("db") == "db~2"
+    assert fleet.free_name("web") == "web"
+    second = add(fleet, 2, name="db~2")
+    assert fleet.free_name("db") == "db~3"
+    # A node that calls itself by another one's id is not found under it.
+    add(fleet, 3, name=fleet.nodes[first].hex_id)
+    assert fleet.find(fleet.nodes[first].hex_id) == first
+    assert fleet.find("db~2") == second
+    assert fleet.find("nobody") is None
+    assert fleet.find("z" * 32) is None
+    fleet.rename(second, "web")
+    assert fleet.find("db~2") is None
+    assert fleet.find("web") == second
+
+
+def test_a_node_that_fell_silent_joins_anew(frame):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    for seq in range(1, 5):
+        fleet.take(row, frame(seq), NOW + seq, NOW + seq)
+        fleet.tick(NOW + seq, UNIX, 30.0)
+    assert fleet.state[row] == State.HEALTHY
+    assert [c.after for c in fleet.tick(NOW + 10, UNIX, 30.0)] == [State.STALE]
+    assert [c.after for c in fleet.tick(NOW + 60, UNIX, 30.0)] == [State.LOST]
+    assert fleet.tick(NOW + 61, UNIX, 30.0) == []
+    states = []
+    for seq in range(5, 9):
+        fleet.take(row, frame(seq), NOW + 60 + seq, NOW + 60 + seq)
+        fleet.tick(NOW + 60 + seq, UNIX, 30.0)
+        states.append(State(int(fleet.state[row])).name)
+    assert states == ["JOINING", "JOINING", "HEALTHY", "HEALTHY"]
+
+
+def test_a_tick_without_news_leaves_the_version_alone(frame):
+    fleet = Fleet()
+    row = add(fleet, 1)
+    fleet.take(row, frame(1), NOW, NOW)
+    fleet.tick(NOW, UNIX, 30.0)
+    version = fleet.version
+    fleet.tick(NOW + 0.2, UNIX, 30.0)
+    assert fleet.version == version
