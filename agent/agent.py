@@ -25,6 +25,7 @@ from .settings import Settings
 from .uplink import Uplink
 
 MOST_PEERS = 16  # that a collector may ask for, beside the configured targets
+FLUSH_S = 2.0  # at the end, for the collector to store what it got
 INVENTORY_S = 60.0  # CPUs and memory come and go on a running host
 
 
@@ -111,13 +112,16 @@ class Agent:
         )
         self._manager.tell("STOPPING=1")
         self._log.info("agent_stopping")
+        sampling.cancel()
+        # The ring is memory: what is not stored now is lost with it.
+        flushed = await self._uplink.flushed(FLUSH_S)
         tasks = [uplink, sampling, stop, *self._ping_tasks.values()]
         for task in tasks:
             task.cancel()
         for ended in await asyncio.gather(*tasks, return_exceptions=True):
             if isinstance(ended, Exception):
                 raise ended  # a bug: let it be seen
-        self._log.info("agent_stopped")
+        self._log.info("agent_stopped", lost=0 if flushed else len(self._ring))
 
     async def _sample_for_ever(self) -> None:
         loop = asyncio.get_running_loop()

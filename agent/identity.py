@@ -58,7 +58,7 @@ def check(state_dir: Path) -> str:
             return f"none yet; the first run makes it in {state_dir}"
         reason = "not writable for this user"
     except OSError as exc:
-        reason = exc.strerror
+        reason = str(exc.strerror)
     raise NoIdentity(
         f"{path}: {reason}. The agent keeps its identity there: make the folder "
         "writable for this user, or set state_dir"

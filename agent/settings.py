@@ -181,7 +181,9 @@ def parse_address(value: object) -> Address:
         host = host[1:-1]
     if not (colon and host and port.isascii() and port.isdigit()):
         raise ValueError(expected)
-    if (":" in host) != bracketed or not 0 < int(port) <= 65_535:
+    if (":" in host) != bracketed or set(host) & set("[] /"):
+        raise ValueError(expected)
+    if not 0 < int(port) <= 65_535:
         raise ValueError(expected)
     return Address((host, int(port)))
 

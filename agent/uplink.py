@@ -12,6 +12,7 @@ import asyncio
 import random
 import ssl
 import time
+from collections.abc import Coroutine
 from contextlib import suppress
 from typing import Protocol
 
@@ -91,6 +92,7 @@ class Uplink:
         self._rng = rng or random.Random()
         self._resolver = Resolver(Target(*collector))
         self._wake = asyncio.Event()
+        self._changed = asyncio.Event()  # acknowledged or disconnected
         self._trips = RoundTrips()
         self._greet_again = False
         self._echo_due = False
@@ -110,6 +112,15 @@ class Uplink:
         """Say hello again: something of it changed."""
         self._greet_again = True
         self._wake.set()
+
+    async def flushed(self, deadline_s: float) -> bool:
+        """Wait until all is stored; False if that can't be, or takes longer."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(deadline_s):
+                while len(self._ring) and self.connected:
+                    self._changed.clear()
+                    await self._changed.wait()
+        return len(self._ring) == 0
 
     def link(self) -> Link:
         """Return the figures of link 0: the connection itself."""
@@ -155,6 +166,7 @@ class Uplink:
             )
         self.connected = False
         self.failure = failure
+        self._changed.set()
 
     async def _converse(self) -> None:
         reader, writer = await self._dial()
@@ -165,14 +177,12 @@ class Uplink:
             self.connected, self.failure = True, None
             self._socket = writer.get_extra_info("socket")
             self._retransmits = None
-            async with asyncio.TaskGroup() as tasks:
-                tasks.create_task(self._listen(reader, writer, stream))
-                tasks.create_task(self._speak(writer, sent_seq))
+            await _first_to_fail(
+                self._listen(reader, writer, stream), self._speak(writer, sent_seq)
+            )
         except asyncio.CancelledError:
             await self._say_bye(writer)
             raise
-        except BaseExceptionGroup as group:
-            raise _first(group) from None
         finally:
             self._socket = None
             self._trips.forget_pending()
@@ -240,6 +250,7 @@ class Uplink:
         match message:
             case Ack():
                 self._ring.acknowledge(message.seq)
+                self._changed.set()
             case Echo(reply=True):
                 self._trips.answered(message.ident, time.monotonic_ns() // 1000)
             case Echo():
@@ -300,7 +311,18 @@ async def _some(reader: asyncio.StreamReader) -> bytes:
     return data
 
 
-def _first(group: BaseExceptionGroup[BaseException]) -> BaseException:
-    for exc in group.exceptions:
-        return _first(exc) if isinstance(exc, BaseExceptionGroup) else exc
-    raise AssertionError("a group is never empty")
+async def _first_to_fail(*works: Coroutine[object, object, None]) -> None:
+    """Run all until one raises, end the others, and raise the same.
+
+    Not a task group: on Python 3.11 one that fails while it is cancelled
+    forgets the cancellation.
+    """
+    tasks = [asyncio.create_task(work) for work in works]
+    try:
+        done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_EXCEPTION)
+    finally:
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+    for task in done:
+        await task

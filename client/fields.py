@@ -119,10 +119,13 @@ class Fields:
         return value
 
     def _number(self, value: object, name: str) -> float:
-        if isinstance(value, int | float) and not isinstance(value, bool):
-            # A huge integer compares where it would not convert.
-            if abs(value) <= sys.float_info.max:
-                return float(value)
+        # A huge integer compares where it would not convert; NaN compares false.
+        if (
+            isinstance(value, int | float)
+            and not isinstance(value, bool)
+            and abs(value) <= sys.float_info.max
+        ):
+            return float(value)
         raise _unexpected(f"{self._where}.{name}", "a number", value)
 
     def _integer(self, value: object, name: str) -> int:

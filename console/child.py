@@ -1,0 +1,97 @@
+"""A service of ours as a child process that never outlives its parent.
+
+Each child has a process group of its own, so a Ctrl-C reaches the parent
+alone, which then ends its children in order; and on Linux the kernel sends
+SIGTERM to a child whose parent is gone, however it went (prctl(2),
+PR_SET_PDEATHSIG). Elsewhere a parent that is killed leaves its children.
+"""
+
+import ctypes
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from signal import SIGTERM, Signals
+
+_PR_SET_PDEATHSIG = 1  # linux/prctl.h
+_TAIL_LINES = 8
+# Python needs this long to start on a slow host; before that it has no
+# handler, and SIGTERM would cut it short.
+_START_S = 2.0
+_POLL_S = 0.02
+
+
+class Child:
+    """One child, started; its output goes to a log of this run alone."""
+
+    def __init__(
+        self,
+        name: str,
+        module_and_arguments: Sequence[str],
+        environment: Mapping[str, str],
+        log: Path,
+    ) -> None:
+        self.name = name
+        self.log = log
+        self._started_at = time.monotonic()
+        with log.open("wb") as out:
+            self._process = subprocess.Popen(  # noqa: S603 - our own modules
+                [sys.executable, "-m", *module_and_arguments],
+                stdin=subprocess.DEVNULL,
+                stdout=out,
+                stderr=subprocess.STDOUT,
+                env=environment,
+                process_group=0,
+                preexec_fn=_tie(os.getpid()) if sys.platform == "linux" else None,
+            )
+
+    @property
+    def up(self) -> bool:
+        """Whether it has said that it serves, which it does once it can stop."""
+        return f"event={self.name}_started".encode() in self.log.read_bytes()
+
+    @property
+    def status(self) -> int | None:
+        """Its exit status, negative for a signal; None while it runs."""
+        return self._process.poll()
+
+    def stop(self, deadline: float) -> int:
+        """End it and return its status; killed at the deadline (monotonic)."""
+        may_start_until = min(self._started_at + _START_S, deadline)
+        while (
+            self.status is None and not self.up and time.monotonic() < may_start_until
+        ):
+            time.sleep(_POLL_S)
+        self._process.terminate()
+        try:
+            return self._process.wait(max(0.0, deadline - time.monotonic()))
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            return self._process.wait()
+
+    def tail(self) -> list[str]:
+        """Return the last lines of its log."""
+        text = self.log.read_text("utf-8", errors="replace")
+        return text.splitlines()[-_TAIL_LINES:]
+
+
+def said(status: int) -> str:
+    """Return an exit status in words."""
+    if status >= 0:
+        return f"ended with {status}"
+    return f"was ended by {Signals(-status).name}"
+
+
+def _tie(parent: int) -> Callable[[], None]:
+    """Return what the child does between fork and exec."""
+    # Loaded here: between fork and exec the less happens the better.
+    prctl = ctypes.CDLL(None).prctl
+
+    def tie() -> None:
+        prctl(_PR_SET_PDEATHSIG, int(SIGTERM))
+        if os.getppid() != parent:
+            os._exit(1)  # the parent went before it could be watched
+
+    return tie

@@ -1,0 +1,242 @@
+"""`trimtab`: the operator's command. Argument parsing and exit statuses."""
+
+import argparse
+import json
+import os
+import sys
+import time
+from collections.abc import Callable, Iterable, Sequence
+from importlib.metadata import version
+from pathlib import Path
+
+from rich.console import Console, RenderableType
+
+from trimtab.client import (
+    DEFAULT_URL,
+    ApiError,
+    BadUrl,
+    Client,
+    Decision,
+    NoFit,
+    NotFound,
+)
+
+from . import decision_view, node_view, nodes_view
+from .bars import slots
+from .harmless import harmless
+from .states import tally
+from .task_words import BadWords, parse_words, read_task
+from .terminal import console, roomy
+
+# The last hour in as many characters as fit on a narrow terminal.
+STEP_S, STEPS = 120, 30
+
+ABOUT = f"""\
+Which nodes have room, and where a task should go and why. Asks a collector's
+HTTP API at --url, else TRIMTAB_URL, else {DEFAULT_URL}. Where it wants a
+token: TRIMTAB_TOKEN, or --token-file. "–" always means: no reading.
+"""
+EXAMPLES = """\
+examples:
+  trimtab nodes
+  trimtab node web-3
+  trimtab route class=batch memory_mib=2000 labels.gpu=a100 avoid=n1,n2
+  echo '{"latency_budget_ms": 50}' | trimtab route --task -
+  trimtab explain 1d7026e931ba2ce2
+  trimtab nodes --json | jq -r '.nodes[] | select(.state == "lost").node'
+
+exit status:
+  0  answered
+  1  answered with no: no node fits the task, no such node or decision
+  2  not answered: wrong usage, no collector there, refused
+"""
+NODES = """\
+Every node, the one to look at first on top: in use and lost, saturated,
+stale, strained, unknown, joining, healthy, sleeping; then those that were
+taken out on purpose. Within a state the least score comes first. Score and
+headrooms run from 1, idle, to 0, at or past the knee where work slows sharply.
+"""
+ROUTE = """\
+Ask where a task should go, and see why. The answer is a lease: it counts as
+work sent to the node until its outcome is told or it expires.
+
+A task is KEY=VALUE words, all optional, or JSON by --task: class
+(interactive, streaming, batch, training), latency_budget_ms, cpu, memory_mib,
+gpus, gpu_memory_mib, duration_s, labels.NAME, avoid, failover_from, from,
+sticky, data, data_mib, egress_mib.
+"""
+
+
+class Usage(ValueError):
+    """An argument that can't be; says what was expected."""
+
+
+def main(argv: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    args = _parser().parse_args(argv)
+    # A locale without these characters gets a mark for them, not a traceback.
+    if hasattr(sys.stdout, "reconfigure"):
+        sys.stdout.reconfigure(errors="replace")
+    try:
+        with _client(args) as client:
+            status: int = args.command(args, client)
+        sys.stdout.flush()
+    except (BadUrl, BadWords, Usage) as exc:
+        _complain(str(exc))
+        return 2
+    except ApiError as exc:
+        if args.json and exc.problem is not None:
+            _print_json(exc.problem)
+        _complain(str(exc))
+        return 1 if isinstance(exc, NotFound) else 2
+    except BrokenPipeError:
+        # The reader of `nodes | head` has seen enough.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
+    except KeyboardInterrupt:
+        return 130
+    return status
+
+
+def _complain(text: str) -> None:
+    print(f"trimtab: {harmless(text)}", file=sys.stderr)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="trimtab",
+        description=ABOUT,
+        epilog=EXAMPLES,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    parser.add_argument(
+        "--version", action="version", version=f"trimtab {version('trimtab')}"
+    )
+    _options(parser, default=None)
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+
+    def add(
+        name: str,
+        text: str,
+        about: str,
+        run: Callable[[argparse.Namespace, Client], int],
+    ) -> argparse.ArgumentParser:
+        command = commands.add_parser(
+            name,
+            help=text,
+            description=about,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+        _options(command, default=argparse.SUPPRESS)
+        command.set_defaults(command=run)
+        return command
+
+    add("nodes", "every node, worst first", NODES, _nodes)
+    node = add("node", "all that is known of one", "All that is known of one.", _node)
+    node.add_argument("node", metavar="NODE", help="its name or id")
+    route = add("route", "where a task should go, and why", ROUTE, _route)
+    route.add_argument("words", nargs="*", metavar="KEY=VALUE")
+    route.add_argument("--task", metavar="FILE", help="the task as JSON; - is stdin")
+    explain = add("explain", "why a task went there", "A decision, again.", _explain)
+    explain.add_argument("decision", metavar="ID", help="of the decision")
+    return parser
+
+
+def _options(parser: argparse.ArgumentParser, default: str | None) -> None:
+    parser.add_argument(
+        "--url", default=default, help=f"the collector (default: {DEFAULT_URL})"
+    )
+    parser.add_argument(
+        "--token-file", default=default, metavar="FILE", help="holds the token"
+    )
+    parser.add_argument(
+        "--json", action="store_true", default=default, help="the API's own JSON"
+    )
+
+
+def _client(args: argparse.Namespace) -> Client:
+    token = os.environ.get("TRIMTAB_TOKEN") or None
+    if args.token_file is not None:
+        try:
+            token = Path(args.token_file).read_text("utf-8").strip()
+        except OSError as exc:
+            raise Usage(
+                f"--token-file {args.token_file}: can't be read: {exc.strerror}"
+            ) from exc
+        except UnicodeDecodeError as exc:
+            raise Usage(f"--token-file {args.token_file}: is not text") from exc
+    url = args.url or os.environ.get("TRIMTAB_URL") or DEFAULT_URL
+    try:
+        return Client(url, token)
+    except BadUrl as exc:
+        raise Usage(f"--url or TRIMTAB_URL: {exc}") from exc
+    except ValueError as exc:
+        raise Usage(f"--token-file or TRIMTAB_TOKEN: {exc}") from exc
+
+
+def _nodes(args: argparse.Namespace, client: Client) -> int:
+    nodes = client.nodes()
+    if args.json:
+        _print_json({"nodes": [node.raw for node in nodes], "next": None})
+        return 0
+    out = console(sys.stdout)
+    if nodes:
+        out.print(nodes_view.fleet(nodes, roomy=roomy(out)))
+        out.print()
+    out.print(tally(nodes))
+    return 0
+
+
+def _node(args: argparse.Namespace, client: Client) -> int:
+    node = client.node(args.node)
+    if args.json:
+        _print_json(node.raw)
+        return 0
+    since_s = (time.time() // STEP_S - (STEPS - 1)) * STEP_S
+    history = client.history(node.id, since=since_s, step=STEP_S)
+    hour = slots(history, "score", since_s, STEPS)
+    out = console(sys.stdout)
+    _print(out, node_view.whole(node, hour, roomy=roomy(out)))
+    return 0
+
+
+def _route(args: argparse.Namespace, client: Client) -> int:
+    if args.task is not None and args.words:
+        raise Usage("give the task as KEY=VALUE words or as --task FILE, not both")
+    task = parse_words(args.words) if args.task is None else read_task(args.task)
+    answer = client.route(task)
+    if args.json:
+        _print_json(answer.raw)
+    elif isinstance(answer, NoFit):
+        _print(console(sys.stdout), decision_view.nowhere(answer))
+    else:
+        _print_decision(answer)
+    return 1 if isinstance(answer, NoFit) else 0
+
+
+def _explain(args: argparse.Namespace, client: Client) -> int:
+    decision = client.decision(args.decision)
+    if args.json:
+        _print_json(decision.raw)
+    else:
+        _print_decision(decision)
+    return 0
+
+
+def _print_decision(decision: Decision) -> None:
+    out = console(sys.stdout)
+    _print(out, decision_view.picked(decision, roomy=roomy(out)))
+
+
+def _print(out: Console, parts: Iterable[RenderableType]) -> None:
+    for part in parts:
+        out.print(part)
+
+
+def _print_json(value: object) -> None:
+    # ASCII escapes keep what a node chose from reaching the terminal raw.
+    print(json.dumps(value, indent=2))
+
+
+if __name__ == "__main__":
+    sys.exit(main())
