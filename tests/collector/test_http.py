@@ -353,7 +353,9 @@ def test_every_error_is_a_problem_document(collector, method, path, status, run)
 def test_a_body_past_the_limit_is_refused(collector, run):
     async def scenario():
         async with serving(collector) as ask:
-            response, _ = await ask("POST", "/v1/route", data=io.BytesIO(b" " * 2_000_000))
+            response, _ = await ask(
+                "POST", "/v1/route", data=io.BytesIO(b" " * 2_000_000)
+            )
             assert response.status == 413
 
     run(scenario())
