@@ -51,30 +51,30 @@ class Settings(BaseSettings):
     frames_listen: Listen = Address("127.0.0.1", 7766)
     http_listen: Listen = Address("127.0.0.1", 7767)
     insecure: bool = Field(
-        False, description="serve beyond loopback without any credential"
+        default=False, description="serve beyond loopback without any credential"
     )
     tls_cert: Path | None = None
     tls_key: Path | None = None
     state_dir: Path = Path("/var/lib/trimtab")
 
     lost_after_s: Seconds = Field(
-        30, description="silence after which a stale node counts as lost"
+        default=30, description="silence after which a stale node counts as lost"
     )
     interval_s: Annotated[float, Field(ge=0.01, le=3600)] | None = Field(
-        None, description="cadence that agents are asked for; unset: their own"
+        default=None, description="cadence that agents are asked for; unset: their own"
     )
     peers: tuple[str, ...] = Field(
-        (), max_length=64, description="addresses that every agent pings"
+        default=(), max_length=64, description="addresses that every agent pings"
     )
 
     tick_s: Annotated[float, Field(ge=0.02, le=5)] = Field(
-        0.2, description="how often scores, states and the snapshot are renewed"
+        default=0.2, description="how often scores, states and the snapshot are renewed"
     )
     commit_s: Annotated[float, Field(ge=0.1, le=5)] = Field(
-        1.0, description="how often samples are stored and acknowledged"
+        default=1.0, description="how often samples are stored and acknowledged"
     )
     keep_minutes_h: Annotated[int, Field(ge=1, le=24 * 366)] = Field(
-        72, description="hours for which minute rollups are kept"
+        default=72, description="hours for which minute rollups are kept"
     )
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
 

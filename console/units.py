@@ -11,8 +11,8 @@ def number(value: float | None, digits: int = 2) -> str:
 
 
 def count(value: float | None) -> str:
-    """Return a number with no more digits than it needs."""
-    return NO_READING if value is None else f"{value:,.10g}"
+    """Return a number with at most two decimals, and none that it lacks."""
+    return NO_READING if value is None else f"{round(value, 2):,.10g}"
 
 
 def milliseconds(value: float | None) -> str:

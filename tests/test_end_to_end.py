@@ -21,7 +21,7 @@ def state(fleet, name):
 
 
 def decided(fleet, times=30):
-    picks = collections.Counter()
+    picks: collections.Counter[str] = collections.Counter()
     for _ in range(times):
         answer = fleet.ask("/v1/route", {})
         picks[answer["node"]] += 1

@@ -54,7 +54,7 @@ def imports(package):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Import):
                 names = [alias.name for alias in node.names]
-            elif isinstance(node, ast.ImportFrom) and node.level == 0:
+            elif isinstance(node, ast.ImportFrom) and not node.level and node.module:
                 names = [node.module]
             else:
                 continue

@@ -59,7 +59,8 @@ async def collecting(tmp_path, port, **settings):
         await asyncio.gather(turning, return_exceptions=True)
         server.close()
         for connection in list(ingest.connections):
-            connection._transport.abort()
+            if connection._transport is not None:
+                connection._transport.abort()
         collector.committer.close()
         store.close()
 

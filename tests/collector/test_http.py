@@ -4,6 +4,7 @@ import io
 import json
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
+from typing import Any
 
 import aiohttp
 import jsonschema
@@ -25,7 +26,7 @@ def say(collector, *messages):
 
 
 @asynccontextmanager
-async def serving(collector) -> AsyncIterator[Callable]:
+async def serving(collector) -> AsyncIterator[Callable[..., Any]]:
     """Yield a function that asks and checks the answer against the document."""
     async with (
         TestServer(build(collector)) as server,
@@ -247,6 +248,7 @@ def test_frames_by_post_are_taken_and_answered_with_messages(
             await collector.commit()
             _, answer = await post(hello(1), frame(3))
             welcome, ack = Stream().feed(answer)
+            assert isinstance(welcome, Welcome)
             assert welcome.stored_seq == 2
             assert ack == Ack(2)  # of what is committed so far
 
