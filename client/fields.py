@@ -7,7 +7,6 @@ mapping that is absent is empty.
 
 import sys
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Any
 
 
@@ -84,17 +83,17 @@ class Fields:
     def readings(self, name: str) -> Mapping[str, float | None]:
         """Return a mapping of names to finite numbers or None."""
         values = self._mapping(name)
-        return MappingProxyType({key: values.maybe_number(key) for key in values.raw})
+        return {key: values.maybe_number(key) for key in values.raw}
 
     def counts(self, name: str) -> Mapping[str, int]:
         """Return a mapping of names to integers."""
         values = self._mapping(name)
-        return MappingProxyType({key: values.integer(key) for key in values.raw})
+        return {key: values.integer(key) for key in values.raw}
 
     def words(self, name: str) -> Mapping[str, str]:
         """Return a mapping of names to texts."""
         values = self._mapping(name)
-        return MappingProxyType({key: values.text(key) for key in values.raw})
+        return {key: values.text(key) for key in values.raw}
 
     def members(self, name: str) -> "Mapping[str, Fields]":
         """Return a mapping of names to objects."""

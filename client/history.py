@@ -6,7 +6,6 @@ None there. All sequences run alike.
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from types import MappingProxyType
 from typing import Any, NamedTuple
 
 from .fields import Fields, Unexpected
@@ -39,16 +38,14 @@ def parse_history(fields: Fields) -> History:
         step_s=fields.integer("step_s"),
         time=fields.integers("time"),
         samples=fields.integers("samples"),
-        series=MappingProxyType(
-            {
-                name: Series(
-                    each.maybe_numbers("mean"),
-                    each.maybe_numbers("min"),
-                    each.maybe_numbers("max"),
-                )
-                for name, each in fields.members("series").items()
-            }
-        ),
+        series={
+            name: Series(
+                each.maybe_numbers("mean"),
+                each.maybe_numbers("min"),
+                each.maybe_numbers("max"),
+            )
+            for name, each in fields.members("series").items()
+        },
         raw=fields.raw,
     )
     lengths = {len(history.time), len(history.samples)}

@@ -55,13 +55,6 @@ def test_absent_is_none_or_empty_where_that_may_be() -> None:
     assert fields.readings("gone") == {}
 
 
-def test_a_mapping_of_readings_can_not_be_changed() -> None:
-    readings = Fields({"headroom": {"cpu": 1, "gpu": None}}).readings("headroom")
-    assert readings == {"cpu": 1.0, "gpu": None}
-    with pytest.raises(TypeError):
-        readings["cpu"] = 0.0  # type: ignore[index]
-
-
 def test_history_of_uneven_columns_is_refused() -> None:
     answer = json.loads(
         '{"node": "n", "step_s": 60, "time": [60], "samples": [1],'
