@@ -50,7 +50,7 @@ class Child:
     @property
     def up(self) -> bool:
         """Whether it has said that it serves, which it does once it can stop."""
-        return f"event={self.name}_started".encode() in self.log.read_bytes()
+        return self._logged("started")
 
     @property
     def status(self) -> int | None:
@@ -64,12 +64,18 @@ class Child:
             self.status is None and not self.up and time.monotonic() < may_start_until
         ):
             time.sleep(_POLL_S)
-        self._process.terminate()
+        # One that another's signal is already ending would be hit by ours after
+        # it has taken its handlers down.
+        if not self._logged("stopping"):
+            self._process.terminate()
         try:
             return self._process.wait(max(0.0, deadline - time.monotonic()))
         except subprocess.TimeoutExpired:
             self._process.kill()
             return self._process.wait()
+
+    def _logged(self, what: str) -> bool:
+        return f"event={self.name}_{what}".encode() in self.log.read_bytes()
 
     def tail(self) -> list[str]:
         """Return the last lines of its log."""

@@ -69,9 +69,10 @@ def start_agent(folder: Path, collector: Collector, name: str) -> Child:
     return Child("agent", command, {}, folder / f"{name}.log")
 
 
-def has_score(client: Client, name: str) -> bool:
+def settled(client: Client, name: str) -> bool:
     try:
-        return client.node(name).score is not None
+        node = client.node(name)
+        return node.state != "joining" and client.history(name).time != ()
     except ApiError:
         return False
 
@@ -85,7 +86,7 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     try:
         with Client(collector.url) as client:
             assert client.ready().store == "ok"
-            until(lambda: has_score(client, "host-one"), "the first score")
+            until(lambda: settled(client, "host-one"), "a node at work")
         yield collector
     finally:
         for each in (agent, child):

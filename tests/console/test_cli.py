@@ -172,7 +172,7 @@ def test_help_tells_statuses_order_and_examples(trimtab: Run) -> None:
     assert "lease" in trimtab("route", "--help").out
 
 
-def test_labels_that_an_agent_made_up_are_shown_harmlessly(
+def test_labels_that_look_like_markup_are_shown_as_they_are(
     trimtab: Run, closed: tuple[Collector, str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     collector, _ = closed
@@ -182,19 +182,15 @@ def test_labels_that_an_agent_made_up_are_shown_harmlessly(
         name="evil",
         key=b"k" * 32,
         token=collector.token("agent"),
-        inventory=Inventory(
-            labels={"[red]": "\x1b[31m[/]\u202e"}, site="[blink]", groups=("\x07",)
-        ),
+        # What can't be printed the collector refuses; markup can be.
+        inventory=Inventory(labels={"[red]": "[/] :smile:"}, site="[blink]"),
     )
     monkeypatch.setenv("TRIMTAB_TOKEN", collector.token("admin"))
     post = post_frames(collector, encode(hello))
     shown = trimtab("node", "evil", "--url", collector.url)
-    if post != 200:
-        # A collector that lets no such label in is safe as well.
-        assert shown.status in (1, 2)
-        return
+    assert post == 200
     assert shown.status == 0
-    assert "[red]=\\x1b[31m[/]\\u202e" in shown.out
+    assert "[red]=[/] :smile:" in shown.out
     assert "[blink]" in trimtab("nodes", "--url", collector.url).out
 
 

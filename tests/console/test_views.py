@@ -69,7 +69,7 @@ def node(**given: object) -> Node:
 
 
 def decision(why: dict[str, object] | None = None, **given: object) -> Decision:
-    answer = {
+    answer: dict[str, object] = {
         "decision": "feed",
         "node": "n1",
         "score": None,
@@ -163,7 +163,7 @@ def test_hostile_names_and_labels_are_shown_and_not_obeyed() -> None:
         "fault": EVIL,
         "examples": [{"node": EVIL, "value": EVIL}],
     }
-    why = {
+    why: dict[str, object] = {
         "mode": EVIL,
         "candidates": [candidate],
         "task": {EVIL: EVIL, "labels": {EVIL: EVIL}, "avoid": [EVIL]},
