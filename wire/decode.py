@@ -13,13 +13,25 @@ from typing import TypeVar
 from .encode import (
     BYTES_SCALE,
     MILLI,
-    QUEUE_LIMIT,
     QUEUE_SCALE,
     RATE_SCALE,
     SHARE_SCALE,
+    TEMPERATURE_LEAST,
+    TEMPERATURE_MOST,
 )
 from .errors import Malformed
-from .limits import HOLDS, LINKS, MAP_ITEMS, SAFE_INTEGER, UINT32
+from .limits import (
+    ARRAY_ITEMS,
+    GPUS,
+    HOLDS,
+    INT32,
+    LINKS,
+    MAP_ITEMS,
+    MIGS,
+    SAFE_INTEGER,
+    UINT16,
+    UINT32,
+)
 from .messages import (
     Ack,
     Bye,
@@ -27,16 +39,26 @@ from .messages import (
     Echo,
     Farewell,
     Frame,
+    Gpu,
+    GpuHealth,
+    GpuInfo,
+    GpuMethod,
+    Gpus,
+    GpuState,
     Hello,
     Hole,
     Inventory,
+    Io,
     Kind,
     Link,
     Memory,
     Message,
     Method,
+    Mig,
+    Net,
     Reason,
     Refused,
+    Scope,
     Welcome,
 )
 from .signals import SIGNALS, State
@@ -101,6 +123,26 @@ def _scaled(value: object, scale: float, limit: int, where: str) -> float | None
     return None if number is None else number / scale
 
 
+def _share(value: object, where: str) -> float | None:
+    if value is None:
+        return None
+    if type(value) is not int or not 0 <= value <= SHARE_SCALE:
+        raise Malformed(where, f"an integer 0..{SHARE_SCALE} or nil", value)
+    return value / SHARE_SCALE
+
+
+def _maybe_signed(value: object, least: int, most: int, where: str) -> int | None:
+    if value is None:
+        return None
+    if type(value) is not int or not least <= value <= most:
+        raise Malformed(where, f"an integer {least}..{most} or nil", value)
+    return value
+
+
+def _flag(value: object, where: str) -> bool | None:
+    return None if value is None else _uint(value, 1, where) == 1
+
+
 def _enum(kind: type[_E], value: object, newer: _N, where: str) -> _E | _N:
     """Return the member; `newer` for a number that this version doesn't know."""
     number = _uint(value, 127, where)
@@ -133,6 +175,14 @@ def _bytes(value: object, length: int, where: str) -> bytes:
 
 def _maybe_bytes(value: object, length: int, where: str) -> bytes | None:
     return None if value is None else _bytes(value, length, where)
+
+
+def _array(value: object, limit: int, where: str) -> _Array:
+    if value is None:
+        return ()
+    if not isinstance(value, tuple) or len(value) > limit:
+        raise Malformed(where, f"an array of at most {limit}", value)
+    return value
 
 
 def _texts(value: object, where: str, limit: int) -> tuple[str, ...]:
@@ -192,11 +242,11 @@ def _hello(item: _Array) -> Hello:
 
 def _inventory(item: object) -> Inventory:
     where = "hello.inventory"
-    f = _padded(item, where, 0, 14)
+    f = _padded(item, where, 0, 19)
     labels = _map(f[8], f"{where}.labels")
     resources = _map(f[10], f"{where}.resources")
     return Inventory(
-        cpus=_maybe_uint(f[0], 65_535, f"{where}.cpus"),
+        cpus=_maybe_uint(f[0], UINT16, f"{where}.cpus"),
         memory_mib=_maybe_uint(f[1], UINT32, f"{where}.memory_mib"),
         targets=_texts(f[2], f"{where}.targets", LINKS - 1),
         address=_maybe_text(f[3], f"{where}.address"),
@@ -211,8 +261,28 @@ def _inventory(item: object) -> Inventory:
             for k, v in resources.items()
         },
         price=_scaled(f[11], MILLI, UINT32, f"{where}.price"),
-        slots=_maybe_uint(f[12], 65_535, f"{where}.slots"),
+        slots=_maybe_uint(f[12], UINT16, f"{where}.slots"),
         speed=_scaled(f[13], MILLI, UINT32, f"{where}.speed"),
+        cpu_quota=_scaled(f[14], MILLI, UINT32, f"{where}.cpu_quota"),
+        memory_limit_mib=_maybe_uint(f[15], UINT32, f"{where}.memory_limit_mib"),
+        gpus=tuple(
+            _gpu_info(g, f"{where}.gpus[{i}]")
+            for i, g in enumerate(_array(f[16], GPUS, f"{where}.gpus"))
+        ),
+        ephemeral=_flag(f[17], f"{where}.ephemeral"),
+        mode=_maybe_text(f[18], f"{where}.mode"),
+    )
+
+
+def _gpu_info(item: object, where: str) -> GpuInfo:
+    f = _padded(item, where, 3, 6)
+    return GpuInfo(
+        device=_uint(f[0], GPUS - 1, f"{where}.device"),
+        uuid=_text(f[1], f"{where}.uuid"),
+        name=_text(f[2], f"{where}.name"),
+        memory_mib=_maybe_uint(f[3], UINT32, f"{where}.memory_mib"),
+        unified=_flag(f[4], f"{where}.unified"),
+        mig=_flag(f[5], f"{where}.mig"),
     )
 
 
@@ -238,13 +308,9 @@ def _refused(item: _Array) -> Refused:
 
 
 def _frame(item: _Array) -> Frame:
-    f = _padded(item, "frame", 3, 9)
-    links = () if f[6] is None else f[6]
-    if not isinstance(links, tuple) or len(links) > LINKS:
-        raise Malformed("frame.links", f"an array of at most {LINKS}", links)
-    holes = () if f[8] is None else f[8]
-    if not isinstance(holes, tuple):
-        raise Malformed("frame.holes", "an array", holes)
+    f = _padded(item, "frame", 3, 12)
+    links = _array(f[6], LINKS, "frame.links")
+    holes = _array(f[8], ARRAY_ITEMS, "frame.holes")
     return Frame(
         seq=_uint(f[1], SAFE_INTEGER, "frame.seq"),
         boot_ms=_uint(f[2], SAFE_INTEGER, "frame.boot_ms"),
@@ -257,34 +323,69 @@ def _frame(item: _Array) -> Frame:
             for i, h in enumerate(holes)
             if (hole := _hole(h, f"frame.holes[{i}]")) is not None
         ),
+        gpus=None if f[7] is None else _gpus(f[7]),
+        io=Io() if f[9] is None else _io(f[9]),
+        net=Net() if f[10] is None else _net(f[10]),
+        clock_offset_ms=_maybe_signed(f[11], -INT32, INT32, "frame.clock_offset_ms"),
     )
 
 
 def _cpu(item: object) -> Cpu:
-    f = _padded(item, "frame.cpu", 0, 4)
+    f = _padded(item, "frame.cpu", 0, 8)
     return Cpu(
-        stall=_scaled(f[0], SHARE_SCALE, SHARE_SCALE, "frame.cpu.stall"),
-        run_queue=_scaled(f[1], QUEUE_SCALE, QUEUE_LIMIT, "frame.cpu.run_queue"),
-        steal=_scaled(f[2], SHARE_SCALE, SHARE_SCALE, "frame.cpu.steal"),
-        busy=_scaled(f[3], SHARE_SCALE, SHARE_SCALE, "frame.cpu.busy"),
+        stall=_share(f[0], "frame.cpu.stall"),
+        run_queue=_scaled(f[1], QUEUE_SCALE, UINT16, "frame.cpu.run_queue"),
+        steal=_share(f[2], "frame.cpu.steal"),
+        busy=_share(f[3], "frame.cpu.busy"),
+        throttled=_share(f[4], "frame.cpu.throttled"),
+        throttled_periods=_share(f[5], "frame.cpu.throttled_periods"),
+        irq_stall=_share(f[6], "frame.cpu.irq_stall"),
+        scope=_scope(f[7], "frame.cpu.scope"),
     )
 
 
+def _scope(value: object, where: str) -> Scope | None:
+    # Of a newer agent: whatever it is, it is not the whole host.
+    return None if value is None else _enum(Scope, value, Scope.CONTAINER, where)
+
+
 def _memory(item: object) -> Memory:
-    f = _padded(item, "frame.memory", 0, 6)
-    where = "frame.memory"
+    f = _padded(item, "frame.memory", 0, 11)
     return Memory(
-        stall_some=_scaled(f[0], SHARE_SCALE, SHARE_SCALE, f"{where}.stall_some"),
-        stall_full=_scaled(f[1], SHARE_SCALE, SHARE_SCALE, f"{where}.stall_full"),
-        available=_scaled(f[2], SHARE_SCALE, SHARE_SCALE, f"{where}.available"),
-        swap_in_bytes_s=_scaled(f[3], BYTES_SCALE, UINT32, f"{where}.swap_in"),
-        swap_out_bytes_s=_scaled(f[4], BYTES_SCALE, UINT32, f"{where}.swap_out"),
-        major_faults_s=_scaled(f[5], RATE_SCALE, UINT32, f"{where}.major_faults"),
+        stall_some=_share(f[0], "frame.memory.stall_some"),
+        stall_full=_share(f[1], "frame.memory.stall_full"),
+        available=_share(f[2], "frame.memory.available"),
+        swap_in_bytes_s=_scaled(f[3], BYTES_SCALE, UINT32, "frame.memory.swap_in"),
+        swap_out_bytes_s=_scaled(f[4], BYTES_SCALE, UINT32, "frame.memory.swap_out"),
+        major_faults_s=_scaled(f[5], RATE_SCALE, UINT32, "frame.memory.major_faults"),
+        refaults_s=_scaled(f[6], RATE_SCALE, UINT32, "frame.memory.refaults"),
+        high_events=_maybe_uint(f[7], UINT16, "frame.memory.high_events"),
+        max_events=_maybe_uint(f[8], UINT16, "frame.memory.max_events"),
+        oom_kills=_maybe_uint(f[9], UINT16, "frame.memory.oom_kills"),
+        scope=_scope(f[10], "frame.memory.scope"),
+    )
+
+
+def _io(item: object) -> Io:
+    f = _padded(item, "frame.io", 0, 2)
+    return Io(
+        stall_some=_share(f[0], "frame.io.stall_some"),
+        stall_full=_share(f[1], "frame.io.stall_full"),
+    )
+
+
+def _net(item: object) -> Net:
+    f = _padded(item, "frame.net", 0, 4)
+    return Net(
+        utilisation=_share(f[0], "frame.net.utilisation"),
+        errors_s=_scaled(f[1], RATE_SCALE, UINT16, "frame.net.errors"),
+        drops_s=_scaled(f[2], RATE_SCALE, UINT16, "frame.net.drops"),
+        softnet_drops_s=_scaled(f[3], RATE_SCALE, UINT16, "frame.net.softnet_drops"),
     )
 
 
 def _link(item: object, where: str) -> Link:
-    f = _padded(item, where, 1, 8)
+    f = _padded(item, where, 1, 10)
     return Link(
         peer=_uint(f[0], LINKS - 1, f"{where}.peer"),
         method=None if f[1] is None else _enum(Method, f[1], None, f"{where}.method"),
@@ -292,8 +393,70 @@ def _link(item: object, where: str) -> Link:
         rtt_min_us=_maybe_uint(f[3], UINT32, f"{where}.rtt_min_us"),
         rtt_p95_us=_maybe_uint(f[4], UINT32, f"{where}.rtt_p95_us"),
         jitter_us=_maybe_uint(f[5], UINT32, f"{where}.jitter_us"),
-        loss=_scaled(f[6], SHARE_SCALE, SHARE_SCALE, f"{where}.loss"),
-        retransmits=_maybe_uint(f[7], UINT32, f"{where}.retransmits"),
+        loss=_share(f[6], f"{where}.loss"),
+        retransmits=_maybe_uint(f[7], UINT16, f"{where}.retransmits"),
+        tcp_rtt_us=_maybe_uint(f[8], UINT32, f"{where}.tcp_rtt_us"),
+        tcp_rttvar_us=_maybe_uint(f[9], UINT32, f"{where}.tcp_rttvar_us"),
+    )
+
+
+def _gpus(item: object) -> Gpus:
+    where = "frame.gpus"
+    f = _padded(item, where, 1, 6)
+    return Gpus(
+        # Of a newer agent: there may be values, but none to rely on.
+        state=_enum(GpuState, f[0], GpuState.STALLED, f"{where}.state"),
+        age_ms=_maybe_uint(f[1], UINT32, f"{where}.age_ms"),
+        stranding=_share(f[2], f"{where}.stranding"),
+        mig_stranding=_share(f[3], f"{where}.mig_stranding"),
+        restarts=0 if f[4] is None else _uint(f[4], UINT32, f"{where}.restarts"),
+        devices=tuple(
+            _gpu(g, f"{where}.devices[{i}]")
+            for i, g in enumerate(_array(f[5], GPUS, f"{where}.devices"))
+        ),
+    )
+
+
+def _gpu(item: object, where: str) -> Gpu:
+    f = _padded(item, where, 1, 16)
+    celsius = _maybe_signed(
+        f[12], TEMPERATURE_LEAST, TEMPERATURE_MOST, f"{where}.temperature_c"
+    )
+    return Gpu(
+        device=_uint(f[0], GPUS - 1, f"{where}.device"),
+        # Of a newer agent: some shade between whole and out of use.
+        health=None
+        if f[1] is None
+        else _enum(GpuHealth, f[1], GpuHealth.LOWERED, f"{where}.health"),
+        free_mib=_maybe_uint(f[2], UINT32, f"{where}.free_mib"),
+        used_mib=_maybe_uint(f[3], UINT32, f"{where}.used_mib"),
+        reserved_mib=_maybe_uint(f[4], UINT32, f"{where}.reserved_mib"),
+        busy=_share(f[5], f"{where}.busy"),
+        effective=_share(f[6], f"{where}.effective"),
+        method=None
+        if f[7] is None
+        else _enum(GpuMethod, f[7], None, f"{where}.method"),
+        pseudo_high=_flag(f[8], f"{where}.pseudo_high"),
+        clock=_share(f[9], f"{where}.clock"),
+        throttle=_maybe_uint(f[10], UINT32, f"{where}.throttle"),
+        power_mw=_maybe_uint(f[11], UINT32, f"{where}.power_mw"),
+        temperature_c=celsius,
+        reasons=_maybe_uint(f[13], UINT32, f"{where}.reasons"),
+        xid=_maybe_uint(f[14], UINT16, f"{where}.xid"),
+        mig=tuple(
+            _mig(m, f"{where}.mig[{i}]")
+            for i, m in enumerate(_array(f[15], MIGS, f"{where}.mig"))
+        ),
+    )
+
+
+def _mig(item: object, where: str) -> Mig:
+    f = _padded(item, where, 2, 4)
+    return Mig(
+        instance=_uint(f[0], 127, f"{where}.instance"),
+        slices=_uint(f[1], 127, f"{where}.slices"),
+        free_mib=_maybe_uint(f[2], UINT32, f"{where}.free_mib"),
+        used_mib=_maybe_uint(f[3], UINT32, f"{where}.used_mib"),
     )
 
 
@@ -309,11 +472,12 @@ def _hole(item: object, where: str) -> Hole | None:
 
 
 def _echo(item: _Array) -> Echo:
-    f = _padded(item, "echo", 4, 4)
+    f = _padded(item, "echo", 4, 5)
     return Echo(
         reply=_uint(f[1], 1, "echo.reply") == 1,
         ident=_uint(f[2], SAFE_INTEGER, "echo.ident"),
         stamp_us=_uint(f[3], SAFE_INTEGER, "echo.stamp_us"),
+        unix_ms=_maybe_uint(f[4], SAFE_INTEGER, "echo.unix_ms"),
     )
 
 

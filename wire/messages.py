@@ -31,6 +31,45 @@ class Method(IntEnum):
     ICMP_DATAGRAM = 2
     ICMP_RAW = 3
     TCP_CONNECT = 4
+    TCP_INFO = 5  # the kernel's own estimate on the collector connection
+
+
+class Scope(IntEnum):
+    """Whose limit or pressure a value is of."""
+
+    HOST = 1
+    CONTAINER = 2  # a cgroup below the host's root
+
+
+class GpuState(IntEnum):
+    """How the GPU section of a frame came about."""
+
+    OK = 0
+    ABSENT = 1  # no driver or no NVML: not an error
+    STARTING = 2
+    STALLED = 3  # no answer by the deadline; the values are old
+    CRASHED = 4  # the child died and is started again
+    RESTART_NEEDED = 5  # driver and library differ: reboot or reload the driver
+    CONTAINER_RESTART_NEEDED = 6  # the container lost its devices
+    PAUSED = 7  # let go on request
+    ASLEEP = 8  # runtime suspended, and left so
+    DENIED = 9  # no permission
+
+
+class GpuMethod(IntEnum):
+    """How a GPU's effective utilisation was measured."""
+
+    GPM = 1  # the larger of SM and DRAM bandwidth utilisation
+    POWER = 2  # from power above idle: low confidence
+    BUSY_ONLY = 3  # not at all
+
+
+class GpuHealth(IntEnum):
+    """How far a GPU may be used."""
+
+    OK = 0
+    LOWERED = 1
+    ZERO = 2
 
 
 class Reason(IntEnum):
@@ -53,6 +92,17 @@ class Farewell(IntEnum):
     RESTART = 3
 
 
+class GpuInfo(NamedTuple):
+    """What a GPU is."""
+
+    device: int  # as the driver counts, 0..31
+    uuid: str
+    name: str
+    memory_mib: int | None = None
+    unified: bool | None = None  # its memory is the host's
+    mig: bool | None = None  # MIG mode is on
+
+
 class Inventory(NamedTuple):
     """What a node is, as far as it knows; every unknown is None or empty."""
 
@@ -70,6 +120,11 @@ class Inventory(NamedTuple):
     price: float | None = None  # per hour, in the operator's own unit
     slots: int | None = None  # tasks served at once; None: usable CPUs
     speed: float | None = None  # nominal, relative; None: 1
+    cpu_quota: float | None = None  # CPUs; None: not known, or no quota
+    memory_limit_mib: int | None = None  # of a cgroup; None: not known, or none
+    gpus: tuple[GpuInfo, ...] = ()
+    ephemeral: bool | None = None  # forget it once it is gone for long
+    mode: str | None = None  # "standard" or "edge"
 
 
 class Hello(NamedTuple):
@@ -115,6 +170,10 @@ class Cpu(NamedTuple):
     run_queue: float | None = None  # excess runnable tasks per usable CPU
     steal: float | None = None  # share of time the hypervisor took
     busy: float | None = None  # share of time not idle
+    throttled: float | None = None  # share of time a quota held it back
+    throttled_periods: float | None = None  # share of quota periods held back
+    irq_stall: float | None = None  # share of time lost to interrupts
+    scope: Scope | None = None  # of stall and throttling; None: the host
 
 
 class Memory(NamedTuple):
@@ -126,6 +185,27 @@ class Memory(NamedTuple):
     swap_in_bytes_s: float | None = None
     swap_out_bytes_s: float | None = None
     major_faults_s: float | None = None
+    refaults_s: float | None = None  # pages read again soon after eviction
+    high_events: int | None = None  # reclaim forced by a cgroup's soft limit
+    max_events: int | None = None  # a cgroup's hard limit reached
+    oom_kills: int | None = None
+    scope: Scope | None = None  # of available and stall; None: the host
+
+
+class Io(NamedTuple):
+    """I/O pressure over the last interval."""
+
+    stall_some: float | None = None  # share of time some task waited
+    stall_full: float | None = None  # share of time every task waited
+
+
+class Net(NamedTuple):
+    """Network interfaces over the last interval."""
+
+    utilisation: float | None = None  # share of link speed: worst NIC, busier way
+    errors_s: float | None = None
+    drops_s: float | None = None
+    softnet_drops_s: float | None = None  # packets dropped for want of a CPU
 
 
 class Link(NamedTuple):
@@ -139,6 +219,49 @@ class Link(NamedTuple):
     jitter_us: int | None = None  # RFC 3550 estimator on round trips
     loss: float | None = None  # share of the window; None where TCP hides it
     retransmits: int | None = None  # segments, in the last interval
+    tcp_rtt_us: int | None = None  # the kernel's smoothed estimate
+    tcp_rttvar_us: int | None = None  # the kernel's mean deviation
+
+
+class Mig(NamedTuple):
+    """One GPU instance of a GPU that is split."""
+
+    instance: int  # the GPU instance's id
+    slices: int  # compute slices
+    free_mib: int | None = None
+    used_mib: int | None = None
+
+
+class Gpu(NamedTuple):
+    """One GPU; `used` is without what the driver has reserved."""
+
+    device: int  # as the driver counts, 0..31
+    health: GpuHealth | None = None
+    free_mib: int | None = None
+    used_mib: int | None = None
+    reserved_mib: int | None = None
+    busy: float | None = None  # share of time any kernel ran
+    effective: float | None = None  # share of its capacity, as `method` says
+    method: GpuMethod | None = None
+    pseudo_high: bool | None = None  # busy, but to little effect
+    clock: float | None = None  # SM clock / highest, while the hardware throttles
+    throttle: int | None = None  # NVML clocks event reasons, the low 32 bits
+    power_mw: int | None = None
+    temperature_c: int | None = None
+    reasons: int | None = None  # why health is not OK: bits as in GPU_REASONS
+    xid: int | None = None  # the last one
+    mig: tuple[Mig, ...] = ()
+
+
+class Gpus(NamedTuple):
+    """What the GPU probe says."""
+
+    state: GpuState
+    age_ms: int | None = None  # of the values; None: fresh
+    stranding: float | None = None  # free memory that one task can't use: share
+    mig_stranding: float | None = None  # instances that no longer fit: share
+    restarts: int = 0  # of the probe's child, by this run of the agent
+    devices: tuple[Gpu, ...] = ()
 
 
 class Hole(NamedTuple):
@@ -147,7 +270,9 @@ class Hole(NamedTuple):
     signal: str
     state: State
     age_ms: int | None = None
-    peer: int | None = None  # the link, for signals of links
+    # The link, for signals of links; for those of GPUs the GPU's index + 1, and
+    # 0 or None is the section.
+    peer: int | None = None
 
 
 class Frame(NamedTuple):
@@ -160,6 +285,10 @@ class Frame(NamedTuple):
     memory: Memory = Memory()
     links: tuple[Link, ...] = ()
     holes: tuple[Hole, ...] = ()
+    gpus: Gpus | None = None  # None: no GPU probe
+    io: Io = Io()
+    net: Net = Net()
+    clock_offset_ms: int | None = None  # the agent's wall clock - the collector's
 
 
 class Echo(NamedTuple):
@@ -168,6 +297,7 @@ class Echo(NamedTuple):
     reply: bool
     ident: int
     stamp_us: int  # the asker's clock, meaningless to the other side
+    unix_ms: int | None = None  # only in answers: the answerer's wall clock
 
 
 class Ack(NamedTuple):

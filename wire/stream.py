@@ -7,7 +7,7 @@ a message that never ends: bytes since the last whole message are counted, and
 one past MESSAGE_BYTES ends the stream.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import msgpack
 
@@ -28,7 +28,9 @@ _SLICE_BYTES = 16 * 1024
 class Stream:
     """A decoder for one connection. After an error it is of no further use."""
 
-    def __init__(self) -> None:
+    def __init__(self, unknown: Callable[[], None] | None = None) -> None:
+        """Call `unknown` for each message of a kind this version doesn't know."""
+        self._unknown = unknown
         self._unpacker = msgpack.Unpacker(
             use_list=False,
             strict_map_key=False,  # decode.py says what is wrong with a key
@@ -69,6 +71,8 @@ class Stream:
                 message = decode(item)
                 if message is not None:
                     yield message
+                elif self._unknown is not None:
+                    self._unknown()
             _limit(self.partial_bytes)
 
     def _next(self) -> object:

@@ -1,11 +1,13 @@
 """docs/wire.md says what the code does: its examples decode, its tables agree."""
 
 import re
+from enum import IntEnum
 from pathlib import Path
 
 import pytest
 
 from trimtab.wire import (
+    GPU_REASONS,
     SIGNALS,
     Ack,
     Bye,
@@ -13,15 +15,24 @@ from trimtab.wire import (
     Echo,
     Farewell,
     Frame,
+    Gpu,
+    GpuHealth,
+    GpuMethod,
+    Gpus,
+    GpuState,
     Hello,
     Hole,
     Inventory,
+    Io,
     Link,
     Memory,
     Message,
     Method,
+    Mig,
+    Net,
     Reason,
     Refused,
+    Scope,
     State,
     Stream,
     Welcome,
@@ -67,6 +78,38 @@ MEANT: dict[str, Message] = {
             Hole("link.loss", State.UNSUPPORTED, None, 0),
             Hole("link.jitter", State.STALE, 3200, 1),
         ),
+    ),
+    "more": Frame(
+        seq=90_061_003,
+        boot_ms=90_062_250,
+        cpu=Cpu(0.8312, throttled=0.25, throttled_periods=0.5, scope=Scope.CONTAINER),
+        memory=Memory(available=0.031, refaults_s=1204.5, oom_kills=0),
+        links=(Link(0, Method.TCP_INFO, tcp_rtt_us=412, tcp_rttvar_us=31),),
+        holes=(Hole("gpu.power", State.UNSUPPORTED, None, 1),),
+        gpus=Gpus(
+            GpuState.OK,
+            stranding=0.25,
+            devices=(
+                Gpu(
+                    device=0,
+                    health=GpuHealth.LOWERED,
+                    free_mib=31_000,
+                    used_mib=49_000,
+                    reserved_mib=600,
+                    busy=0.7,
+                    effective=0.31,
+                    method=GpuMethod.GPM,
+                    pseudo_high=True,
+                    throttle=0,
+                    temperature_c=64,
+                    reasons=1 << 5,
+                    mig=(Mig(1, 3, 20_000, 20_000),),
+                ),
+            ),
+        ),
+        io=Io(0.05, 0.01),
+        net=Net(0.12, 0.0, 0.0, 0.0),
+        clock_offset_ms=-40,
     ),
     "echo": Echo(False, 7, 123_456),
     "ack": Ack(90_061_002),
@@ -114,11 +157,13 @@ def test_the_page_lists_every_signal() -> None:
         ("Methods", list(Method)),
         ("Reasons", list(Reason)),
         ("Farewells", list(Farewell)),
+        ("Scopes", list(Scope)),
+        ("GPU states", list(GpuState)),
+        ("GPU methods", list(GpuMethod)),
+        ("GPU health", list(GpuHealth)),
     ],
 )
-def test_the_page_lists_every_number(
-    heading: str, members: list[State | Method | Reason | Farewell]
-) -> None:
+def test_the_page_lists_every_number(heading: str, members: list[IntEnum]) -> None:
     listed = {
         int(cells[0]): cells[1].partition(":")[0].replace(" ", "_").upper()
         for cells in rows(heading)
@@ -127,14 +172,19 @@ def test_the_page_lists_every_number(
     assert listed == {member.value: member.name for member in members}
 
 
+def test_the_page_lists_every_reason_of_a_gpu() -> None:
+    listed = {int(c[0]): c[1] for c in rows("GPU reasons") if c[0].isdigit()}
+    assert listed == GPU_REASONS
+
+
 @pytest.mark.parametrize(
     ("heading", "fields"),
     [
-        ("1 hello", 13 + 14),
+        ("1 hello", 13 + 19 + 6),
         ("2 welcome", 7),
         ("3 refused", 4),
-        ("4 frame", 9 + 4 + 6 + 8 + 4),
-        ("5 echo", 4),
+        ("4 frame", 12 + 8 + 11 + 10 + (6 + 16 + 4) + 2 + 4 + 4),
+        ("5 echo", 5),
         ("6 ack", 2),
         ("7 bye", 3),
     ],

@@ -30,6 +30,15 @@ INVENTORY = [
     120,
     8,
     1000,
+    250,
+    512,
+    [[0, "GPU-1", "A100", 81_920, 0, 1]],
+    0,
+    "standard",
+]
+GPU = [
+    *(0, 1, 31_000, 49_000, 600, 7000, 3100, 1, 1, 9500),
+    *(4, 210_000, 64, 32, 94, [[1, 3, 20_000, 20_000]]),
 ]
 VALID: dict[str, list[Any]] = {
     "hello": [
@@ -54,13 +63,16 @@ VALID: dict[str, list[Any]] = {
         7,
         8000,
         0,
-        [312, 150, 0, 4375],
-        [0, 0, 7321, 0, 0, 4],
-        [[0, 1, 412, 287, 655, 31, 100, 2]],
-        None,
+        [312, 150, 0, 4375, 2500, 5000, 10, 2],
+        [0, 0, 7321, 0, 0, 4, 12_045, 1, 2, 3, 2],
+        [[0, 1, 412, 287, 655, 31, 100, 2, 412, 31]],
+        [0, 500, 2500, 5000, 1, [GPU]],
         [[34, 1, 3200, 0]],
+        [500, 100],
+        [1200, 1, 2, 3],
+        -40,
     ],
-    "echo": [5, 0, 7, 123_456],
+    "echo": [5, 1, 7, 123_456, 1_700_000_000_000],
     "ack": [6, 7],
     "bye": [7, 2, 60],
 }
@@ -74,6 +86,10 @@ def numbers(limit: int, *, nil: bool) -> list[Any]:
     return [*NOT_INTEGERS, limit + 1, *([] if nil else [None])]
 
 
+def signed(least: int, most: int) -> list[Any]:
+    return [least - 1, most + 1, *(x for x in NOT_INTEGERS if x != -1)]
+
+
 def binaries(length: int, *, nil: bool) -> list[Any]:
     wrong: list[Any] = [b"", bytes(length - 1), bytes(length + 1), "x" * length, 1, []]
     return wrong if nil else [*wrong, None]
@@ -84,6 +100,12 @@ CPU_AT = ("frame", 4)
 MEMORY_AT = ("frame", 5)
 LINK_AT = ("frame", 6, 0)
 HOLE_AT = ("frame", 8, 0)
+GPUS_AT = ("frame", 7)
+GPU_AT = (*GPUS_AT, 5, 0)
+MIG_AT = (*GPU_AT, 15, 0)
+IO_AT = ("frame", 9)
+NET_AT = ("frame", 10)
+INFO_AT = (*INVENTORY_AT, 16, 0)
 
 # Field, path to it, values that it may not have.
 FIELDS: list[tuple[str, tuple[Any, ...], list[Any]]] = [
@@ -129,6 +151,26 @@ FIELDS: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("hello.inventory.price", (*INVENTORY_AT, 11), numbers(UINT32, nil=True)),
     ("hello.inventory.slots", (*INVENTORY_AT, 12), numbers(65_535, nil=True)),
     ("hello.inventory.speed", (*INVENTORY_AT, 13), numbers(UINT32, nil=True)),
+    ("hello.inventory.cpu_quota", (*INVENTORY_AT, 14), numbers(UINT32, nil=True)),
+    (
+        "hello.inventory.memory_limit_mib",
+        (*INVENTORY_AT, 15),
+        numbers(UINT32, nil=True),
+    ),
+    (
+        "hello.inventory.gpus",
+        (*INVENTORY_AT, 16),
+        [*NOT_ARRAYS, [[0, "GPU-1", "A100"]] * 33],
+    ),
+    ("hello.inventory.gpus[0]", INFO_AT, [None, [], [0, "GPU-1"], *NOT_ARRAYS]),
+    ("hello.inventory.gpus[0].device", (*INFO_AT, 0), numbers(31, nil=False)),
+    ("hello.inventory.gpus[0].uuid", (*INFO_AT, 1), [None, *NOT_TEXTS]),
+    ("hello.inventory.gpus[0].name", (*INFO_AT, 2), [None, *NOT_TEXTS]),
+    ("hello.inventory.gpus[0].memory_mib", (*INFO_AT, 3), numbers(UINT32, nil=True)),
+    ("hello.inventory.gpus[0].unified", (*INFO_AT, 4), numbers(1, nil=True)),
+    ("hello.inventory.gpus[0].mig", (*INFO_AT, 5), numbers(1, nil=True)),
+    ("hello.inventory.ephemeral", (*INVENTORY_AT, 17), numbers(1, nil=True)),
+    ("hello.inventory.mode", (*INVENTORY_AT, 18), NOT_TEXTS),
     ("welcome.protocol", ("welcome", 1), numbers(UINT32, nil=False)),
     ("welcome.name", ("welcome", 2), [None, *NOT_TEXTS]),
     ("welcome.server_ms", ("welcome", 3), numbers(UINT53, nil=False)),
@@ -147,6 +189,10 @@ FIELDS: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("frame.cpu.run_queue", (*CPU_AT, 1), numbers(65_535, nil=True)),
     ("frame.cpu.steal", (*CPU_AT, 2), numbers(10_000, nil=True)),
     ("frame.cpu.busy", (*CPU_AT, 3), numbers(10_000, nil=True)),
+    ("frame.cpu.throttled", (*CPU_AT, 4), numbers(10_000, nil=True)),
+    ("frame.cpu.throttled_periods", (*CPU_AT, 5), numbers(10_000, nil=True)),
+    ("frame.cpu.irq_stall", (*CPU_AT, 6), numbers(10_000, nil=True)),
+    ("frame.cpu.scope", (*CPU_AT, 7), numbers(127, nil=True)),
     ("frame.memory", MEMORY_AT, NOT_ARRAYS),
     ("frame.memory.stall_some", (*MEMORY_AT, 0), numbers(10_000, nil=True)),
     ("frame.memory.stall_full", (*MEMORY_AT, 1), numbers(10_000, nil=True)),
@@ -154,6 +200,11 @@ FIELDS: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("frame.memory.swap_in", (*MEMORY_AT, 3), numbers(UINT32, nil=True)),
     ("frame.memory.swap_out", (*MEMORY_AT, 4), numbers(UINT32, nil=True)),
     ("frame.memory.major_faults", (*MEMORY_AT, 5), numbers(UINT32, nil=True)),
+    ("frame.memory.refaults", (*MEMORY_AT, 6), numbers(UINT32, nil=True)),
+    ("frame.memory.high_events", (*MEMORY_AT, 7), numbers(65_535, nil=True)),
+    ("frame.memory.max_events", (*MEMORY_AT, 8), numbers(65_535, nil=True)),
+    ("frame.memory.oom_kills", (*MEMORY_AT, 9), numbers(65_535, nil=True)),
+    ("frame.memory.scope", (*MEMORY_AT, 10), numbers(127, nil=True)),
     ("frame.links", ("frame", 6), [*NOT_ARRAYS, [[0]] * 66]),
     ("frame.links[0]", LINK_AT, [None, [], *NOT_ARRAYS]),
     ("frame.links[0].peer", (*LINK_AT, 0), numbers(64, nil=False)),
@@ -163,7 +214,47 @@ FIELDS: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("frame.links[0].rtt_p95_us", (*LINK_AT, 4), numbers(UINT32, nil=True)),
     ("frame.links[0].jitter_us", (*LINK_AT, 5), numbers(UINT32, nil=True)),
     ("frame.links[0].loss", (*LINK_AT, 6), numbers(10_000, nil=True)),
-    ("frame.links[0].retransmits", (*LINK_AT, 7), numbers(UINT32, nil=True)),
+    ("frame.links[0].retransmits", (*LINK_AT, 7), numbers(65_535, nil=True)),
+    ("frame.links[0].tcp_rtt_us", (*LINK_AT, 8), numbers(UINT32, nil=True)),
+    ("frame.links[0].tcp_rttvar_us", (*LINK_AT, 9), numbers(UINT32, nil=True)),
+    ("frame.gpus", GPUS_AT, [[], *NOT_ARRAYS]),
+    ("frame.gpus.state", (*GPUS_AT, 0), numbers(127, nil=False)),
+    ("frame.gpus.age_ms", (*GPUS_AT, 1), numbers(UINT32, nil=True)),
+    ("frame.gpus.stranding", (*GPUS_AT, 2), numbers(10_000, nil=True)),
+    ("frame.gpus.mig_stranding", (*GPUS_AT, 3), numbers(10_000, nil=True)),
+    ("frame.gpus.restarts", (*GPUS_AT, 4), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices", (*GPUS_AT, 5), [*NOT_ARRAYS, [[0]] * 33]),
+    ("frame.gpus.devices[0]", GPU_AT, [None, [], *NOT_ARRAYS]),
+    ("frame.gpus.devices[0].device", (*GPU_AT, 0), numbers(31, nil=False)),
+    ("frame.gpus.devices[0].health", (*GPU_AT, 1), numbers(127, nil=True)),
+    ("frame.gpus.devices[0].free_mib", (*GPU_AT, 2), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].used_mib", (*GPU_AT, 3), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].reserved_mib", (*GPU_AT, 4), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].busy", (*GPU_AT, 5), numbers(10_000, nil=True)),
+    ("frame.gpus.devices[0].effective", (*GPU_AT, 6), numbers(10_000, nil=True)),
+    ("frame.gpus.devices[0].method", (*GPU_AT, 7), numbers(127, nil=True)),
+    ("frame.gpus.devices[0].pseudo_high", (*GPU_AT, 8), numbers(1, nil=True)),
+    ("frame.gpus.devices[0].clock", (*GPU_AT, 9), numbers(10_000, nil=True)),
+    ("frame.gpus.devices[0].throttle", (*GPU_AT, 10), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].power_mw", (*GPU_AT, 11), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].temperature_c", (*GPU_AT, 12), signed(-128, 255)),
+    ("frame.gpus.devices[0].reasons", (*GPU_AT, 13), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].xid", (*GPU_AT, 14), numbers(65_535, nil=True)),
+    ("frame.gpus.devices[0].mig", (*GPU_AT, 15), [*NOT_ARRAYS, [[0, 1]] * 17]),
+    ("frame.gpus.devices[0].mig[0]", MIG_AT, [None, [], [1], *NOT_ARRAYS]),
+    ("frame.gpus.devices[0].mig[0].instance", (*MIG_AT, 0), numbers(127, nil=False)),
+    ("frame.gpus.devices[0].mig[0].slices", (*MIG_AT, 1), numbers(127, nil=False)),
+    ("frame.gpus.devices[0].mig[0].free_mib", (*MIG_AT, 2), numbers(UINT32, nil=True)),
+    ("frame.gpus.devices[0].mig[0].used_mib", (*MIG_AT, 3), numbers(UINT32, nil=True)),
+    ("frame.io", IO_AT, NOT_ARRAYS),
+    ("frame.io.stall_some", (*IO_AT, 0), numbers(10_000, nil=True)),
+    ("frame.io.stall_full", (*IO_AT, 1), numbers(10_000, nil=True)),
+    ("frame.net", NET_AT, NOT_ARRAYS),
+    ("frame.net.utilisation", (*NET_AT, 0), numbers(10_000, nil=True)),
+    ("frame.net.errors", (*NET_AT, 1), numbers(65_535, nil=True)),
+    ("frame.net.drops", (*NET_AT, 2), numbers(65_535, nil=True)),
+    ("frame.net.softnet_drops", (*NET_AT, 3), numbers(65_535, nil=True)),
+    ("frame.clock_offset_ms", ("frame", 11), signed(1 - 2**31, 2**31 - 1)),
     ("frame.holes", ("frame", 8), NOT_ARRAYS),
     ("frame.holes[0]", HOLE_AT, [None, [], [34], *NOT_ARRAYS]),
     ("frame.holes[0].signal", (*HOLE_AT, 0), numbers(127, nil=False)),
@@ -173,6 +264,7 @@ FIELDS: list[tuple[str, tuple[Any, ...], list[Any]]] = [
     ("echo.reply", ("echo", 1), numbers(1, nil=False)),
     ("echo.ident", ("echo", 2), numbers(UINT53, nil=False)),
     ("echo.stamp_us", ("echo", 3), numbers(UINT53, nil=False)),
+    ("echo.unix_ms", ("echo", 4), numbers(UINT53, nil=True)),
     ("ack.seq", ("ack", 1), numbers(UINT53, nil=False)),
     ("bye.why", ("bye", 1), numbers(127, nil=True)),
     ("bye.back_s", ("bye", 2), numbers(UINT32, nil=True)),
