@@ -8,20 +8,35 @@ as name~2.
 """
 
 import hmac
+from collections.abc import Container
 
 from trimtab.wire import Hello, Reason, Refused
 
 from .credentials import Credentials, digest
 from .fleet import Fleet
-from .node import Node
+from .node import Node, clone_id
 from .states import State
 from .store import Registered
 
+# One key must not fill the fleet.
+MOST_CLONES = 4
+
 
 def admit(
-    fleet: Fleet, credentials: Credentials, hello: Hello, now: float, unix_now: float
+    fleet: Fleet,
+    credentials: Credentials,
+    hello: Hello,
+    now: float,
+    unix_now: float,
+    max_nodes: int,
+    speaking: Container[int],
 ) -> int | Refused:
-    """Return the node's row, new or known, or why it is refused."""
+    """Return the node's row, new or known, or why it is refused.
+
+    One id from two boots at once is a clone, a disk that was copied: while
+    the first is `speaking`, the second is shown beside it, under an id of its
+    own, so that neither counts for the other.
+    """
     index = fleet.find_id(hello.node_id)
     key_hash = None if hello.key is None else digest(hello.key)
     if index is not None:
@@ -44,6 +59,24 @@ def admit(
         if key_hash is None and not credentials.open:
             return Refused(Reason.CREDENTIAL, "enrolment needs a key of 32 bytes")
     known = hello._replace(key=None, token=None)
+    clone_of = None
+    if index is not None and _is_clone(fleet, index, hello, speaking):
+        clone_of = fleet.nodes[index].name
+        index = fleet.find_id(clone_id(hello.node_id, hello.boot_id))
+        if index is None and _clones(fleet, clone_of) >= MOST_CLONES:
+            return Refused(
+                Reason.LIMIT,
+                f"{clone_of} has {MOST_CLONES} clones already: on the copied hosts "
+                "delete the agent's state folder, so that each enrols as itself",
+                retry_s=60,
+            )
+    if index is None and len(fleet) >= max_nodes:
+        return Refused(
+            Reason.LIMIT,
+            f"the fleet has its {max_nodes} nodes: raise max_nodes, or find out who "
+            "enrols so many",
+            retry_s=60,
+        )
     if index is None:
         node = Node(
             hello=known,
@@ -51,6 +84,7 @@ def admit(
             key_hash=key_hash,
             first_seen=unix_now,
             last_seen=unix_now,
+            clone_of=clone_of,
         )
         index = fleet.add(node, now, State.JOINING)
     else:
@@ -58,6 +92,17 @@ def admit(
     silence_s = None if hello.silence_ms is None else hello.silence_ms / 1000
     fleet.greet(index, hello.interval_ms / 1000, silence_s)
     return index
+
+
+def _clones(fleet: Fleet, name: str) -> int:
+    return sum(fleet.nodes[row].clone_of == name for row in fleet.rows())
+
+
+def _is_clone(fleet: Fleet, index: int, hello: Hello, speaking: Container[int]) -> bool:
+    if fleet.nodes[index].hello.boot_id == hello.boot_id:
+        return False
+    known = fleet.find_id(clone_id(hello.node_id, hello.boot_id))
+    return known is not None or index in speaking
 
 
 def _update(fleet: Fleet, index: int, hello: Hello, key_hash: bytes | None) -> None:
@@ -70,8 +115,15 @@ def _update(fleet: Fleet, index: int, hello: Hello, key_hash: bytes | None) -> N
     node.key_hash = node.key_hash or key_hash
 
 
-def recall(fleet: Fleet, registered: list[Registered], now: float) -> None:
-    """Fill an empty fleet from the registry; every node starts as unknown."""
+def recall(
+    fleet: Fleet, registered: list[Registered], now: float, lost_after_s: float
+) -> None:
+    """Fill an empty fleet from the registry.
+
+    Whoever was heard of to the last starts as unknown. Whoever had been silent
+    for long before that was lost, and is so still: a restart is no news of it.
+    """
+    ended = max((r.last_seen for r in registered), default=0.0)
     for r in registered:
         node = Node(
             hello=r.hello,
@@ -79,8 +131,10 @@ def recall(fleet: Fleet, registered: list[Registered], now: float) -> None:
             key_hash=r.key_hash,
             first_seen=r.first_seen,
             last_seen=r.last_seen,
+            clone_of=r.clone_of,
         )
-        index = fleet.add(node, now, State.UNKNOWN)
+        was_lost = ended - r.last_seen > lost_after_s
+        index = fleet.add(node, now, State.LOST if was_lost else State.UNKNOWN)
         fleet.admin[index] = r.admin
         fleet.seq[index] = r.seq
         silence_s = None if r.hello.silence_ms is None else r.hello.silence_ms / 1000

@@ -4,24 +4,25 @@ import argparse
 import asyncio
 import json
 import re
+import sqlite3
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from pathlib import Path
 from random import Random
-
-import uvloop
 
 from trimtab.balancer import Router
 from trimtab.wire import VERSION
 
 from .clock import SystemClock
 from .core import Collector
-from .credentials import SCOPES, new_credential, new_token
-from .logs import configure
-from .service import CannotServe, serve
+from .credentials import SCOPES, new_credential, new_token, valid
+from .lock import AlreadyRuns, hold
+from .logs import configure, standard_streams
+from .service import CannotServe, serve, tls_context
 from .settings import BadSettings, Settings, load
-from .store import Store, StoreError
+from .store import Credential, Store, StoreError
 
 DEFAULT_CONFIG = Path("/etc/trimtab/collector.toml")
 DAY_S = 86_400
@@ -40,8 +41,16 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         status: int = args.command(args)
-    except (BadSettings, StoreError, CannotServe) as exc:
+    except (BadSettings, StoreError, AlreadyRuns, CannotServe) as exc:
         print(f"trimtab-collector: {exc}", file=sys.stderr)
+        return 2
+    except sqlite3.Error as exc:
+        print(
+            f"trimtab-collector: the database can't be used: {exc}. Move "
+            "collector.db aside, with its -wal and -shm, to begin anew: agents "
+            "enrol again by themselves where that is open, else with a token",
+            file=sys.stderr,
+        )
         return 2
     return status
 
@@ -53,7 +62,7 @@ def _parser() -> argparse.ArgumentParser:
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    parser.add_argument("--version", action="version", version=f"trimtab {VERSION}")
+    parser.add_argument("--version", action="version", version=f"%(prog)s {VERSION}")
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     run = commands.add_parser("run", help="run the service")
@@ -82,11 +91,11 @@ def _parser() -> argparse.ArgumentParser:
     create.set_defaults(command=_token_create)
     listing = actions.add_parser("list", help="list credentials, without the tokens")
     _config_option(listing)
-    listing.add_argument("--json", action="store_true")
+    listing.add_argument("--json", action="store_true", help="as a JSON array")
     listing.set_defaults(command=_token_list)
     revoke = actions.add_parser("revoke", help="end a token")
     _config_option(revoke)
-    revoke.add_argument("ident", metavar="ID")
+    revoke.add_argument("ident", metavar="ID", help="as 'token list' shows it")
     revoke.set_defaults(command=_token_revoke)
     return parser
 
@@ -107,33 +116,52 @@ def _days(text: str) -> float:
 
 
 def _settings(path: Path | None) -> Settings:
-    if path is None and DEFAULT_CONFIG.exists():
-        path = DEFAULT_CONFIG
+    if path is None:
+        # Where it can't even be looked at there is none for this user.
+        with suppress(OSError):
+            path = DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
     return load(path)
 
 
 def _run(args: argparse.Namespace) -> int:
     settings = _settings(args.config)
     configure(settings.log_format, settings.log_level)
+    standard_streams()
     store = Store(settings.database)
     try:
+        lock = hold(settings.state_dir)
         if settings.beyond_loopback and not (settings.insecure or store.credentials()):
             listens = " and ".join(str(a) for a in settings.beyond_loopback)
             raise CannotServe(
                 f"refusing to listen on {listens} without credentials: make one with "
-                "'trimtab-collector token create --scope agent', or set "
-                "insecure = true if everyone who can reach it may use it"
+                f"'trimtab-collector token create --scope agent{_same(args)}', or "
+                "set insecure = true if everyone who can reach it may use it"
             )
         collector = Collector(settings, store, SystemClock(), Router(Random()))
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        with asyncio.Runner(loop_factory=_event_loop()) as runner:
             runner.run(serve(collector))
+        lock.close()
     finally:
         store.close()
     return 0
 
 
+def _same(args: argparse.Namespace) -> str:
+    """Return the option that makes another command use the same files."""
+    return f" --config {args.config}" if args.config else ""
+
+
+def _event_loop() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    if sys.platform == "win32":
+        return None  # uvloop does not exist there
+    import uvloop
+
+    return uvloop.new_event_loop
+
+
 def _check(args: argparse.Namespace) -> int:
-    load(args.config)
+    settings = load(args.config)
+    tls_context(settings)
     print(f"{args.config}: no problem found")
     return 0
 
@@ -156,9 +184,9 @@ def _token_create(args: argparse.Namespace) -> int:
 
 
 def _token_list(args: argparse.Namespace) -> int:
-    store = Store(_settings(args.config).database)
-    held = store.credentials()
-    store.close()
+    held = _held(args)
+    now = time.time()
+    listed = [c for c in held if valid(c, now)]
     if args.json:
         rows = [
             {
@@ -168,26 +196,42 @@ def _token_list(args: argparse.Namespace) -> int:
                 "created": c.created,
                 "expires": c.expires,
             }
-            for c in held
+            for c in listed
         ]
         print(json.dumps(rows))
         return 0
-    if not held:
-        print("No tokens: the collector is open, and listens on loopback only.")
-    for c in held:
+    for c in listed:
         expires = "never" if c.expires is None else _day(c.expires)
         scopes = ",".join(sorted(c.scopes))
         print(f"{c.ident}  {scopes:24}  expires {expires:10}  {c.label}")
+    if not listed and held:
+        print("No valid token: nobody new is let in until you make one.")
+    elif not listed:
+        print("No token was ever made: on loopback the collector is open.")
     return 0
 
 
+def _held(args: argparse.Namespace) -> list[Credential]:
+    """Return what the store holds; looking makes no store."""
+    database = _settings(args.config).database
+    if not database.exists():
+        return []
+    store = Store(database)
+    try:
+        return store.credentials()
+    finally:
+        store.close()
+
+
 def _token_revoke(args: argparse.Namespace) -> int:
-    store = Store(_settings(args.config).database)
-    found = store.remove_credential(args.ident)
-    store.close()
+    known = any(c.ident == args.ident for c in _held(args))
+    store = Store(_settings(args.config).database) if known else None
+    found = store is not None and store.revoke_credential(args.ident, time.time())
+    if store is not None:
+        store.close()
     if not found:
         print(
-            f"trimtab-collector: no token has the id {args.ident!r}; "
+            f"trimtab-collector: no valid token has the id {args.ident!r}; "
             "'trimtab-collector token list' shows them",
             file=sys.stderr,
         )

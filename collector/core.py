@@ -19,6 +19,8 @@ from .store import Store
 
 log = structlog.get_logger()
 
+FROZEN_S = 1.0
+
 COLLECTOR: web.AppKey["Collector"] = web.AppKey("collector")
 
 
@@ -43,7 +45,7 @@ class Collector:
         self.ticked_at = clock.monotonic()
         self._published = -1
         registry = store.registry()
-        recall(self.fleet, registry, clock.monotonic())
+        recall(self.fleet, registry, clock.monotonic(), settings.lost_after_s)
         for row, node in enumerate(registry):
             if node.seq >= 0:
                 self.intake.stored_seq[row] = node.seq
@@ -52,6 +54,13 @@ class Collector:
     def tick(self) -> None:
         """Renew scores and states, and publish the fleet if it changed."""
         now = self.clock.monotonic()
+        slept_s = now - self.ticked_at
+        if slept_s > FROZEN_S + self.settings.tick_s:
+            # It was us who were away: what waits in the sockets is read first.
+            log.warning("collector_frozen", for_s=round(slept_s, 1))
+            self.fleet.score_waiting(now, self.clock.unix())
+            self.ticked_at = now
+            return
         changes = self.fleet.tick(now, self.clock.unix(), self.settings.lost_after_s)
         for change in changes:
             log.log(
@@ -65,6 +74,22 @@ class Collector:
             self._published = self.fleet.version
             self.router.update(snapshot(self.fleet, self._published, now))
         self.ticked_at = now
+
+    def expired(self) -> list[int]:
+        """Return the rows of ephemeral nodes and clones lost for long enough."""
+        fleet = self.fleet
+        lost_s = self.clock.monotonic() - fleet.state_since
+        limit_s = self.settings.forget_ephemeral_s
+        return [
+            row
+            for row in fleet.rows()
+            if fleet.state[row] == State.LOST
+            and lost_s[row] > limit_s
+            and (
+                fleet.nodes[row].hello.inventory.ephemeral
+                or fleet.nodes[row].clone_of is not None
+            )
+        ]
 
     async def commit(self) -> dict[int, int]:
         """Store what is new; return what may be acknowledged, by row."""

@@ -2,8 +2,8 @@
 
 A token is 32 random bytes, shown once at its creation; the store holds its
 SHA-256, which needs no salt or stretching since nothing of 256 random bits
-can be guessed. While no credential exists the collector is open, and then
-listens on loopback only unless told to be insecure.
+can be guessed. While there never was a credential the collector is open,
+and then listens on loopback only unless told to be insecure.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ class Credentials:
 
     @property
     def open(self) -> bool:
-        """Whether everyone is let in: there is no token, and there need be none."""
+        """Whether everyone is let in: there never was a token, nor need be one."""
         return self._may_be_open and not self._by_hash
 
     def allows(self, token: str | None, scope: str, now: float) -> bool:
@@ -65,9 +65,22 @@ class Credentials:
         """
         if self.open:
             return True
-        if token is None:
-            return False
+        held = self._valid(token, now)
+        return held is not None and bool({scope, "admin"} & held.scopes)
+
+    def knows(self, token: str | None, now: float) -> bool:
+        """Whether the token is a valid one, of whatever scope."""
+        return self._valid(token, now) is not None
+
+    def _valid(self, token: str | None, now: float) -> Credential | None:
+        if token is None or not token.isascii():  # ours all are
+            return None
         held = self._by_hash.get(digest(token))
-        if held is None or (held.expires is not None and held.expires <= now):
-            return False
-        return scope in held.scopes or "admin" in held.scopes
+        return held if held is not None and valid(held, now) else None
+
+
+def valid(credential: Credential, now: float) -> bool:
+    """Whether it admits at Unix time `now`: neither revoked nor expired."""
+    return credential.revoked is None and (
+        credential.expires is None or credential.expires > now
+    )

@@ -44,13 +44,16 @@ class Change(NamedTuple):
 
 
 class Fleet:
-    """Rows are only ever added; `nodes[row]` and each column share the index."""
+    """`nodes[row]` and each column share the index; a forgotten row is reused."""
 
     def __init__(self) -> None:
         self.nodes: list[Node] = []
         self.rollups = Rollups()
         self.version = 0  # grows with every change that a reader could see
         self.unsaved: set[int] = set()  # rows whose registry entry changed
+        self.forgotten: list[bytes] = []  # ids to be deleted from the registry
+        self._retired: list[int] = []  # rows whose last sums may still wait
+        self._free: list[int] = []
         self._by_id: dict[bytes, int] = {}
         self._by_name: dict[str, int] = {}
         self._batch: list[Waiting] = []
@@ -69,24 +72,60 @@ class Fleet:
         self.stale_after_s = _column("stale_after_s")
         self.frames = _column("frames")
         self.asleep = _column("asleep")
+        self.there = _column("there")
         self.seq = _column("seq")
 
     def __len__(self) -> int:
-        return len(self.nodes)
+        return len(self._by_id)
 
     def add(self, node: Node, now: float, state: State) -> int:
         """Return the row of a new node. Id and name must be new."""
-        index = len(self.nodes)
-        if index == len(self.state):
-            self._grow()
-        self.nodes.append(node)
-        self._by_id[node.node_id] = index
+        if self._free:
+            index = self._free.pop()
+            for name, spec in _COLUMNS.items():
+                getattr(self, name)[index] = spec.fill
+            self.nodes[index] = node
+        else:
+            index = len(self.nodes)
+            if index == len(self.state):
+                self._grow()
+            self.nodes.append(node)
+        self.there[index] = True
+        self._by_id[node.shown_id] = index
         self._by_name[node.name] = index
         self.state[index] = state
         self.state_since[index] = now
         self.arrived_at[index] = now
         self.version += 1
         return index
+
+    def rows(self) -> list[int]:
+        """Return the rows of the nodes there are."""
+        return np.flatnonzero(self.there[: len(self.nodes)]).tolist()
+
+    def retire(self, index: int) -> None:
+        """Forget a node: it is in no answer any more, and may come anew."""
+        node = self.nodes[index]
+        del self._by_id[node.shown_id]
+        del self._by_name[node.name]
+        self.there[index] = False
+        self.unsaved.discard(index)
+        self.forgotten.append(node.shown_id)
+        self._retired.append(index)
+        self.version += 1
+
+    def take_retired(self) -> list[int]:
+        """Return the rows retired since the last call; see `reuse`."""
+        rows, self._retired = self._retired, []
+        return rows
+
+    def retire_again(self, rows: list[int]) -> None:
+        """Take back what `take_retired` gave: it could not be settled yet."""
+        self._retired += rows
+
+    def reuse(self, rows: list[int]) -> None:
+        """Let retired rows be taken again: nothing of them waits any more."""
+        self._free += rows
 
     def _grow(self) -> None:
         for name in _COLUMNS:
@@ -134,13 +173,25 @@ class Fleet:
         self.unsaved.add(index)
         self.version += 1
 
-    def take(self, index: int, frame: Frame, sampled_at: float, now: float) -> bool:
-        """Queue a frame for the tick; False if it was counted before."""
+    def take(
+        self,
+        index: int,
+        frame: Frame,
+        sampled_at: float,
+        now: float,
+        *,
+        backfill: bool = False,
+    ) -> bool:
+        """Queue a frame for the tick; False if it was counted before.
+
+        Backfill was kept back while there was no connection: it is no sign of
+        life, and like every late frame it never touches the row.
+        """
         if frame.seq <= self.seq[index]:
             return False
         self.seq[index] = frame.seq
-        live = now - sampled_at <= self.stale_after_s[index]
-        if live:
+        live = not backfill and now - sampled_at <= self.stale_after_s[index]
+        if not backfill:
             self.arrived_at[index] = now
             self.heard[index] = True
             self.asleep[index] = False
@@ -200,6 +251,7 @@ class Fleet:
             self.sampled_at[index] = batch[i].sampled_at
             node = self.nodes[index]
             node.links, node.holes, node.gaps = frame.links, frame.holes, frame.gaps
+            node.gpus = frame.gpus
 
     def _renew_states(self, now: float, lost_after_s: float) -> list[Change]:
         n = len(self.nodes)
@@ -217,7 +269,7 @@ class Fleet:
             ),
             lost_after_s,
         )
-        changed = np.flatnonzero(before != after)
+        changed = np.flatnonzero((before != after) & self.there[:n])
         if not len(changed):
             return []
         self.version += 1
@@ -245,12 +297,13 @@ _COLUMNS = {
     "admin": _Spec(np.int8, Admin.ACTIVE),
     "state_since": _Spec(np.float64, 0),
     "sampled_at": _Spec(np.float64, np.nan),
-    "arrived_at": _Spec(np.float64, 0),  # of the newest live frame, or of its row
-    "heard": _Spec(np.bool_, 0),  # a live frame came since the collector started
+    "arrived_at": _Spec(np.float64, 0),  # of its newest frame, or of its row
+    "heard": _Spec(np.bool_, 0),  # it spoke since the collector started
     "interval_s": _Spec(np.float64, 1),
     "stale_after_s": _Spec(np.float64, stale_after_s(1.0, None)),
     "frames": _Spec(np.int64, 0),  # live ones since it joined
     "asleep": _Spec(np.bool_, 0),
+    "there": _Spec(np.bool_, 0),  # the row has a node
     "seq": _Spec(np.int64, -1),  # highest taken of this boot
 }
 

@@ -37,6 +37,10 @@ CURVES: dict[str, tuple[Curve, ...]] = {
         Curve("cpu.run_queue", 0.5, 2.5),
         Curve("cpu.stall", 0.05, 1.0),
         Curve("cpu.steal", 0.02, 0.5),
+        # A quota stops the work although the host has CPUs to spare.
+        Curve("cpu.throttled", 0.02, 0.5),
+        Curve("cpu.throttled_periods", 0.05, 0.8),
+        Curve("cpu.irq_stall", 0.02, 0.3),
     ),
     "memory": (
         Curve("memory.stall_some", 0.01, 0.4),
@@ -48,6 +52,7 @@ CURVES: dict[str, tuple[Curve, ...]] = {
     "network": (
         Curve("path.variation_us", 20_000, 200_000),
         Curve("path.loss", 0.005, 0.10),
+        Curve("nic.utilisation", 0.70, 1.0),
     ),
     "gpu": (),
 }

@@ -1,8 +1,9 @@
 """One node of the fleet: who it is, as opposed to how it is doing."""
 
+import hashlib
 from dataclasses import dataclass
 
-from trimtab.wire import Hello, Hole, Link
+from trimtab.wire import Gpus, Hello, Hole, Link
 
 
 @dataclass(slots=True)
@@ -17,6 +18,15 @@ class Node:
     links: tuple[Link, ...] = ()
     holes: tuple[Hole, ...] = ()
     gaps: int = 0
+    gpus: Gpus | None = None
+    clone_of: str | None = None  # the name of the node with the same id
+
+    @property
+    def shown_id(self) -> bytes:
+        """The 16 bytes it is known by here: its own id, a clone's another."""
+        if self.clone_of is None:
+            return self.hello.node_id
+        return clone_id(self.hello.node_id, self.hello.boot_id)
 
     @property
     def node_id(self) -> bytes:
@@ -26,4 +36,9 @@ class Node:
     @property
     def hex_id(self) -> str:
         """The id as routes and answers show it."""
-        return self.hello.node_id.hex()
+        return self.shown_id.hex()
+
+
+def clone_id(node_id: bytes, boot_id: bytes) -> bytes:
+    """Return what a clone is known by: it has the id of another node."""
+    return hashlib.sha256(b"clone" + node_id + boot_id).digest()[:16]

@@ -28,6 +28,18 @@ READINGS = (
     "link.retransmits",
     "path.variation_us",
     "path.loss",
+    "cpu.throttled",
+    "cpu.throttled_periods",
+    "cpu.irq_stall",
+    "memory.refaults_s",
+    "memory.oom_kills",
+    "io.stall_some",
+    "io.stall_full",
+    "nic.utilisation",
+    "nic.errors_s",
+    "nic.drops_s",
+    "nic.softnet_drops_s",
+    "clock.offset_ms",
 )
 COLUMN = {name: i for i, name in enumerate(READINGS)}
 WIDTH = len(READINGS)
@@ -39,15 +51,32 @@ _NO_LINK = Link(0)
 def row(frame: Frame) -> list[float]:
     """Return the frame's values in the order of READINGS, NaN for None."""
     own = frame.links[0] if frame.links and frame.links[0].peer == 0 else _NO_LINK
+    cpu, memory = frame.cpu, frame.memory
     values = (
-        *frame.cpu,
-        *frame.memory,
+        cpu.stall,
+        cpu.run_queue,
+        cpu.steal,
+        cpu.busy,
+        memory.stall_some,
+        memory.stall_full,
+        memory.available,
+        memory.swap_in_bytes_s,
+        memory.swap_out_bytes_s,
+        memory.major_faults_s,
         own.rtt_us,
         own.rtt_min_us,
         own.rtt_p95_us,
         own.jitter_us,
         own.retransmits,
         *path(frame.links),
+        cpu.throttled,
+        cpu.throttled_periods,
+        cpu.irq_stall,
+        memory.refaults_s,
+        memory.oom_kills,
+        *frame.io,
+        *frame.net,
+        frame.clock_offset_ms,
     )
     return [_NAN if value is None else value for value in values]
 

@@ -28,6 +28,9 @@ SIGNAL_SERIES = (
 SERIES = ("score", *DIMENSIONS, *SIGNAL_SERIES)
 _SIGNAL_COLUMNS = [COLUMN[name] for name in SIGNAL_SERIES]
 
+# Node-minutes that wait while the store fails; about 1 KiB each in memory.
+MOST_WAITING = 200_000
+
 COUNT, SUM, LEAST, GREATEST = range(4)
 
 
@@ -72,6 +75,7 @@ class Rollups:
 
     def __init__(self) -> None:
         self._sums: dict[Minute, Sums] = {}
+        self.lost_samples = 0
 
     def add(
         self,
@@ -102,9 +106,16 @@ class Rollups:
         return sums
 
     def put_back(self, sums: dict[Minute, Sums]) -> None:
-        """Take back what could not be committed."""
+        """Take back what could not be committed; past the bound the oldest go.
+
+        Those samples are lost to history, and counted.
+        """
         for key, value in sums.items():
             self._merge(key, value)
+        excess = len(self._sums) - MOST_WAITING
+        if excess > 0:
+            oldest = sorted(self._sums, key=lambda key: key.minute)[:excess]
+            self.lost_samples += sum(self._sums.pop(key).samples for key in oldest)
 
 
 def _sums(part: Floats) -> Sums:

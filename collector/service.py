@@ -2,6 +2,7 @@
 
 import asyncio
 import signal
+import sqlite3
 import ssl
 from collections.abc import Awaitable, Callable
 
@@ -12,11 +13,14 @@ from .core import Collector
 from .http.app import build
 from .ingest import Ingest
 from .notify import notify
+from .settings import Settings
 
 log = structlog.get_logger()
 
 BACKLOG = 1024
+HANDSHAKE_S = 10.0
 WATCHDOG_S = 10.0
+FORGET_S = 5.0
 CREDENTIALS_S = 5.0  # until a new or revoked token counts
 STOP_S = 3.0
 
@@ -26,20 +30,25 @@ class CannotServe(RuntimeError):
 
 
 async def serve(collector: Collector) -> None:
-    """Run until SIGTERM or SIGINT; CannotServe if it can't start."""
+    """Run until SIGTERM, SIGINT or SIGHUP; CannotServe if it can't start."""
     settings = collector.settings
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT):
+    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
         loop.add_signal_handler(number, stopping.set)
     ingest = Ingest(collector.intake, settings.max_connections)
-    tls = _tls(collector)
+    tls = tls_context(settings)
     runner = web.AppRunner(build(collector), access_log=None, shutdown_timeout=STOP_S)
     await runner.setup()
     try:
         address = settings.frames_listen
         frames = await loop.create_server(
-            ingest.connection, address.host, address.port, ssl=tls, backlog=BACKLOG
+            ingest.connection,
+            address.host,
+            address.port,
+            ssl=tls,
+            ssl_handshake_timeout=None if tls is None else HANDSHAKE_S,
+            backlog=BACKLOG,
         )
         address = settings.http_listen
         await web.TCPSite(
@@ -59,9 +68,18 @@ async def serve(collector: Collector) -> None:
         ingest.sweep(collector.clock.monotonic())
 
     async def credentials() -> None:
-        collector.credentials.replace(
-            await asyncio.to_thread(collector.store.credentials)
-        )
+        try:
+            known = await asyncio.to_thread(collector.store.credentials)
+        except sqlite3.Error as exc:
+            # Those known stay valid; the committer says what the matter is.
+            log.debug("credentials_unread", error=str(exc))
+        else:
+            collector.credentials.replace(known)
+
+    async def forget() -> None:
+        for row in collector.expired():
+            log.info("node_forgotten", node=collector.fleet.nodes[row].name)
+            ingest.forget(row)
 
     async def watchdog() -> None:
         notify("WATCHDOG=1")
@@ -71,6 +89,7 @@ async def serve(collector: Collector) -> None:
             tasks.create_task(_each(settings.tick_s, tick)),
             tasks.create_task(_each(settings.commit_s, commit)),
             tasks.create_task(_each(CREDENTIALS_S, credentials)),
+            tasks.create_task(_each(FORGET_S, forget)),
             tasks.create_task(_each(WATCHDOG_S, watchdog)),
         ]
         notify("READY=1")
@@ -105,15 +124,21 @@ async def _each(interval_s: float, job: Callable[[], Awaitable[None]]) -> None:
         await asyncio.sleep(due - loop.time())
 
 
-def _tls(collector: Collector) -> ssl.SSLContext | None:
-    settings = collector.settings
+def tls_context(settings: Settings) -> ssl.SSLContext | None:
+    """Return the TLS of both ports, None without; CannotServe says what is wrong."""
     if settings.tls_cert is None or settings.tls_key is None:
         return None
+    for key, path in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
+        try:
+            path.open("rb").close()
+        except OSError as exc:
+            raise CannotServe(f"{key} = {path}: {exc.strerror}") from exc
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     try:
         context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except (OSError, ssl.SSLError) as exc:
+    except ssl.SSLError as exc:
         raise CannotServe(
-            f"tls_cert {settings.tls_cert} with tls_key {settings.tls_key}: {exc}"
+            f"tls_cert {settings.tls_cert} and tls_key {settings.tls_key} don't go "
+            f"together, or are no PEM files: {exc.reason or exc}"
         ) from exc
     return context

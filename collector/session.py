@@ -22,6 +22,7 @@ from trimtab.wire import (
 )
 
 from .admission import admit
+from .boot_offset import BootOffset
 from .credentials import Credentials
 from .fleet import Fleet
 from .settings import Settings
@@ -67,6 +68,7 @@ class Intake:
         self.clock = clock
         self.counts = Counts()
         self.stored_seq: dict[int, int] = {}  # by row: committed of this boot
+        self.speaking: set[int] = set()  # rows with an open connection
 
 
 class Session:
@@ -74,8 +76,10 @@ class Session:
 
     def __init__(self, intake: Intake) -> None:
         self._intake = intake
-        self._stream = Stream()
-        self._boot_offset_s = 0.0  # server clock − the node's boot clock
+        self._stream = Stream(self._skipped)
+        self._offset = BootOffset()
+        self._hello_boot_ms = 0
+        self._interval_ms = 1000
         self.row: int | None = None
         self.ended = False
 
@@ -93,7 +97,7 @@ class Session:
             reason = Reason.MALFORMED
             if getattr(exc, "where", "") == "hello.protocol":
                 reason = Reason.PROTOCOL
-            raise self._rejected(reason, str(exc)) from exc
+            raise self._rejected(reason, f"{exc}{_guess(data)}") from exc
         return answers
 
     @property
@@ -105,6 +109,13 @@ class Session:
     def whole_bytes(self) -> int:
         """Bytes of all messages that have ended."""
         return self._stream.whole_bytes
+
+    def _skipped(self) -> None:
+        """Let newer agents say what we don't know, but strangers nothing."""
+        if self.row is None:
+            raise self._rejected(
+                Reason.ORDER, "expected hello first, got a message of an unknown kind"
+            )
 
     def _rejected(self, reason: Reason, text: str) -> Rejected:
         self._intake.counts.refused[reason] += 1
@@ -125,7 +136,8 @@ class Session:
             case Frame():
                 self._frame(row, message)
             case Echo(reply=False):
-                return message._replace(reply=True)
+                unix_ms = round(self._intake.clock.unix() * 1000)
+                return message._replace(reply=True, unix_ms=unix_ms)
             case Echo():
                 pass
             case Bye():
@@ -148,14 +160,24 @@ class Session:
                 raise self._rejected(
                     Reason.ORDER, "another node's hello on a connection in use"
                 )
-        row = admit(intake.fleet, intake.credentials, hello, now, unix_now)
+        row = admit(
+            intake.fleet,
+            intake.credentials,
+            hello,
+            now,
+            unix_now,
+            intake.settings.max_nodes,
+            intake.speaking,
+        )
         if isinstance(row, Refused):
             intake.counts.refused[row.reason] += 1
             raise Rejected(row)
         if intake.fleet.seq[row] < 0:
             intake.stored_seq.pop(row, None)  # a new boot
         self.row = row
-        self._boot_offset_s = now - hello.boot_ms / 1000
+        self._offset.see(now, hello.boot_ms / 1000, hello.interval_ms / 1000)
+        self._hello_boot_ms = hello.boot_ms
+        self._interval_ms = hello.interval_ms
         wanted_s = intake.settings.interval_s
         return Welcome(
             name=intake.fleet.nodes[row].name,
@@ -167,12 +189,24 @@ class Session:
 
     def _frame(self, row: int, frame: Frame) -> None:
         now = self._intake.clock.monotonic()
-        # A frame can't be of the future: the least difference seen is nearest
-        # to the truth, since the rest is time on the way.
-        boot_s = frame.boot_ms / 1000
-        self._boot_offset_s = min(self._boot_offset_s, now - boot_s)
         counts = self._intake.counts
         counts.frames += 1
-        taken = self._intake.fleet.take(row, frame, boot_s + self._boot_offset_s, now)
+        boot_s = frame.boot_ms / 1000
+        # What was sampled before this conversation began was kept back; what
+        # was sampled since shows that the node lives, however its clock runs.
+        backfill = frame.boot_ms < self._hello_boot_ms - self._interval_ms
+        if not backfill:
+            self._offset.see(now, boot_s, self._interval_ms / 1000)
+        sampled_at = min(now, boot_s + self._offset.seconds)
+        taken = self._intake.fleet.take(row, frame, sampled_at, now, backfill=backfill)
         if not taken:
             counts.repeated += 1
+
+
+def _guess(data: bytes) -> str:
+    """Return a hint on what a peer may be that speaks something else."""
+    if data.startswith((b"GET ", b"POST ", b"PUT ", b"HEAD ", b"OPTIONS ")):
+        return " (this looks like HTTP, which is answered on the other port)"
+    if data.startswith(b"\x16\x03"):
+        return " (this looks like TLS, which this collector is not set up for)"
+    return ""

@@ -60,6 +60,10 @@ class Settings(BaseSettings):
     lost_after_s: Seconds = Field(
         default=30, description="silence after which a stale node counts as lost"
     )
+    forget_ephemeral_s: Seconds = Field(
+        default=300,
+        description="time lost after which ephemeral nodes and clones are forgotten",
+    )
     interval_s: Annotated[float, Field(ge=0.01, le=3600)] | None = Field(
         default=None, description="cadence that agents are asked for; unset: their own"
     )
@@ -76,6 +80,7 @@ class Settings(BaseSettings):
     keep_minutes_h: Annotated[int, Field(ge=1, le=24 * 366)] = Field(
         default=72, description="hours for which minute rollups are kept"
     )
+    max_nodes: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
     max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
 
     log_format: Literal["logfmt", "json"] = "logfmt"

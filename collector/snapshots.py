@@ -5,6 +5,7 @@ import numpy as np
 from trimtab.balancer import Admin as AdminName
 from trimtab.balancer import Snapshot
 from trimtab.balancer import State as StateName
+from trimtab.wire import GpuHealth, Gpus, GpuState, Inventory
 
 from .fleet import Fleet
 from .health import DIMENSIONS
@@ -20,33 +21,36 @@ US_PER_MS = 1000
 
 def snapshot(fleet: Fleet, version: int, now: float) -> Snapshot:
     """Return the whole fleet as it is at `now`."""
-    n = len(fleet)
-    inventories = [node.hello.inventory for node in fleet.nodes]
+    rows = fleet.rows()
+    nodes = [fleet.nodes[row] for row in rows]
+    inventories = [node.hello.inventory for node in nodes]
     headroom = {
-        dimension: _maybe(fleet.headroom[:n, i])
+        dimension: _maybe(fleet.headroom[rows, i])
         for i, dimension in enumerate(DIMENSIONS)
     }
-    available = _maybe(fleet.readings[:n, COLUMN["memory.available"]])
-    rtt_p95_us = _maybe(fleet.readings[:n, COLUMN["link.rtt_p95_us"]])
+    available = _maybe(fleet.readings[rows, COLUMN["memory.available"]])
+    rtt_p95_us = _maybe(fleet.readings[rows, COLUMN["link.rtt_p95_us"]])
     return Snapshot(
         version=version,
         at=now,
-        ids=tuple(node.hex_id for node in fleet.nodes),
-        names=tuple(node.name for node in fleet.nodes),
+        ids=tuple(node.hex_id for node in nodes),
+        names=tuple(node.name for node in nodes),
         addresses=tuple(i.address for i in inventories),
-        states=tuple(_STATES[code] for code in fleet.state[:n].tolist()),
-        admin=tuple(_ADMIN[code] for code in fleet.admin[:n].tolist()),
-        sampled_at=_maybe(fleet.sampled_at[:n]),
+        states=tuple(_STATES[code] for code in fleet.state[rows].tolist()),
+        admin=tuple(_ADMIN[code] for code in fleet.admin[rows].tolist()),
+        sampled_at=_maybe(fleet.sampled_at[rows]),
         **headroom,
-        slots=tuple(_slots(i.slots, i.cpus) for i in inventories),
-        speed=tuple(i.speed or 1.0 for i in inventories),
-        cpus=tuple(i.cpus for i in inventories),
+        slots=tuple(_slots(i) for i in inventories),
+        speed=tuple(1.0 if i.speed is None else i.speed for i in inventories),
+        cpus=tuple(_cpus(i) for i in inventories),
         memory_free_mib=tuple(
-            None if share is None or i.memory_mib is None else share * i.memory_mib
-            for share, i in zip(available, inventories, strict=True)
+            None if share is None or memory is None else share * memory
+            for share, memory in zip(
+                available, map(_memory_mib, inventories), strict=True
+            )
         ),
-        gpus=(None,) * n,
-        gpu_free_mib=(None,) * n,
+        gpus=tuple(len(i.gpus) or None for i in inventories),
+        gpu_free_mib=tuple(_gpu_free_mib(node.gpus) for node in nodes),
         rtt_p95_ms=tuple(None if us is None else us / US_PER_MS for us in rtt_p95_us),
         labels=tuple(i.labels for i in inventories),
         groups=tuple(i.groups for i in inventories),
@@ -58,7 +62,33 @@ def _maybe(column: np.ndarray) -> tuple[float | None, ...]:
     return tuple(None if value != value else value for value in column.tolist())
 
 
-def _slots(slots: int | None, cpus: int | None) -> int:
-    if slots is not None:
-        return slots
-    return 1 if cpus is None else cpus
+def _cpus(inventory: Inventory) -> float | None:
+    """Return the CPUs that tasks can have: a quota may leave fewer."""
+    known = [c for c in (inventory.cpus, inventory.cpu_quota) if c is not None]
+    return min(known, default=None)
+
+
+def _memory_mib(inventory: Inventory) -> int | None:
+    """Return the memory that tasks can have: a limit may leave less."""
+    known = [
+        m for m in (inventory.memory_mib, inventory.memory_limit_mib) if m is not None
+    ]
+    return min(known, default=None)
+
+
+def _slots(inventory: Inventory) -> int:
+    if inventory.slots is not None:
+        return inventory.slots
+    return max(1, int(_cpus(inventory) or 1))
+
+
+def _gpu_free_mib(gpus: Gpus | None) -> float | None:
+    """Return the most that is free on one device that may be given work."""
+    if gpus is None or gpus.state not in (GpuState.OK, GpuState.STALLED):
+        return None
+    free = [
+        float(gpu.free_mib)
+        for gpu in gpus.devices
+        if gpu.free_mib is not None and gpu.health is not GpuHealth.ZERO
+    ]
+    return max(free, default=None)

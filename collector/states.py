@@ -80,6 +80,7 @@ def next_states(heard: Heard, lost_after_s: float) -> Codes:
     lost = heard.silent_s > np.maximum(lost_after_s, heard.stale_after_s)
     silent = heard.silent_s > heard.stale_after_s
     recalled = ~heard.heard & (state == State.UNKNOWN)
+    lost |= ~heard.heard & (state == State.LOST)
     return np.select(
         [heard.asleep, lost, recalled, silent, ~heard.heard],
         [

@@ -7,6 +7,7 @@ their own and never wait for it. Nothing on the road from frame to score
 comes through here.
 """
 
+import os
 import sqlite3
 import threading
 from collections.abc import Iterable
@@ -17,6 +18,7 @@ import numpy as np
 
 from trimtab.wire import Hello, Stream, encode
 
+from .node import clone_id
 from .rollup import Floats, Sums, merge
 
 SCHEMA_VERSION = 1
@@ -25,7 +27,7 @@ _SCHEMA = """
 CREATE TABLE nodes (
   id BLOB PRIMARY KEY, name TEXT NOT NULL UNIQUE, key_hash BLOB,
   admin INTEGER NOT NULL, seq INTEGER NOT NULL, hello BLOB NOT NULL,
-  first_seen REAL NOT NULL, last_seen REAL NOT NULL
+  first_seen REAL NOT NULL, last_seen REAL NOT NULL, clone_of TEXT
 ) STRICT;
 -- series: little-endian float64, a row of (count, sum, least, greatest) each
 CREATE TABLE minutes (
@@ -35,7 +37,7 @@ CREATE TABLE minutes (
 CREATE INDEX minutes_by_age ON minutes (minute);
 CREATE TABLE credentials (
   id TEXT PRIMARY KEY, hash BLOB NOT NULL UNIQUE, scopes TEXT NOT NULL,
-  label TEXT NOT NULL, created REAL NOT NULL, expires REAL
+  label TEXT NOT NULL, created REAL NOT NULL, expires REAL, revoked REAL
 ) STRICT;
 """
 
@@ -54,6 +56,14 @@ class Registered(NamedTuple):
     seq: int  # highest stored of the hello's boot; -1 before any
     first_seen: float
     last_seen: float
+    clone_of: str | None = None
+
+    @property
+    def shown_id(self) -> bytes:
+        """What the node is known by; see Node."""
+        if self.clone_of is None:
+            return self.hello.node_id
+        return clone_id(self.hello.node_id, self.hello.boot_id)
 
 
 class MinuteRow(NamedTuple):
@@ -72,6 +82,7 @@ class Credential(NamedTuple):
     label: str
     created: float
     expires: float | None
+    revoked: float | None = None
 
 
 class Store:
@@ -81,15 +92,16 @@ class Store:
         self.path = path
         try:
             path.parent.mkdir(parents=True, exist_ok=True, mode=0o750)
-            # The registry holds hashes of keys: nobody else's to read.
-            path.touch(mode=0o600)
+            if not path.exists():
+                _make(path)
             self._writer = self._connect()
             self._reader = self._connect()
             self._migrate()
         except (OSError, sqlite3.Error) as exc:
             raise StoreError(
                 f"{path}: can't be opened as trimtab's database: {exc}. "
-                "Check the folder's owner and free space, or name another state_dir"
+                "Check who owns the folder and the file, and the free space, or name "
+                "another state_dir"
             ) from exc
         self._reading = threading.Lock()
 
@@ -125,8 +137,8 @@ class Store:
         """Return every node that was ever registered and not forgotten."""
         with self._reading:
             rows = self._reader.execute(
-                "SELECT hello, name, key_hash, admin, seq, first_seen, last_seen "
-                "FROM nodes ORDER BY first_seen"
+                "SELECT hello, name, key_hash, admin, seq, first_seen, last_seen, "
+                "clone_of FROM nodes ORDER BY first_seen"
             ).fetchall()
         return [Registered(_hello(r[0]), *r[1:]) for r in rows]
 
@@ -135,16 +147,23 @@ class Store:
         nodes: Iterable[Registered],
         minutes: Iterable[tuple[bytes, int, Sums]],
         forget_before_minute: int,
+        forgotten: Iterable[bytes] = (),
     ) -> None:
         """Store changed nodes and the new part of their minutes, or nothing."""
         db = self._writer
         db.execute("BEGIN IMMEDIATE")
         try:
+            # First, as a name may be another's now.
+            db.executemany("DELETE FROM nodes WHERE id = ?", ((i,) for i in forgotten))
             db.executemany(
-                "INSERT OR REPLACE INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+                "INSERT INTO nodes VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) "
+                "ON CONFLICT (id) DO UPDATE SET name = excluded.name, "
+                "key_hash = excluded.key_hash, admin = excluded.admin, "
+                "seq = excluded.seq, hello = excluded.hello, "
+                "last_seen = excluded.last_seen",
                 (
                     (
-                        node.hello.node_id,
+                        node.shown_id,
                         node.name,
                         node.key_hash,
                         node.admin,
@@ -152,6 +171,7 @@ class Store:
                         encode(node.hello._replace(key=None, token=None)),
                         node.first_seen,
                         node.last_seen,
+                        node.clone_of,
                     )
                     for node in nodes
                 ),
@@ -161,7 +181,8 @@ class Store:
             db.execute("DELETE FROM minutes WHERE minute < ?", (forget_before_minute,))
             db.execute("COMMIT")
         except BaseException:
-            db.execute("ROLLBACK")
+            if db.in_transaction:  # a full disk has ended it already
+                db.execute("ROLLBACK")
             raise
 
     def _add(self, node_id: bytes, minute: int, sums: Sums) -> None:
@@ -187,21 +208,20 @@ class Store:
         return [MinuteRow(m, Sums(n, _series(blob))) for m, n, blob in rows]
 
     def credentials(self) -> list[Credential]:
-        """Return every credential, expired ones too."""
+        """Return every credential there ever was."""
         with self._reading:
             rows = self._reader.execute(
-                "SELECT id, hash, scopes, label, created, expires FROM credentials "
-                "ORDER BY created"
+                "SELECT id, hash, scopes, label, created, expires, revoked "
+                "FROM credentials ORDER BY created"
             ).fetchall()
         return [
-            Credential(i, h, frozenset(s.split()), label, created, expires)
-            for i, h, s, label, created, expires in rows
+            Credential(i, h, frozenset(s.split()), *rest) for i, h, s, *rest in rows
         ]
 
     def add_credential(self, credential: Credential) -> None:
         """Store a credential."""
         self._writer.execute(
-            "INSERT INTO credentials VALUES (?, ?, ?, ?, ?, ?)",
+            "INSERT INTO credentials VALUES (?, ?, ?, ?, ?, ?, ?)",
             (
                 credential.ident,
                 credential.token_hash,
@@ -209,13 +229,32 @@ class Store:
                 credential.label,
                 credential.created,
                 credential.expires,
+                credential.revoked,
             ),
         )
 
-    def remove_credential(self, ident: str) -> bool:
-        """Revoke a credential; False if there is none of that id."""
-        cursor = self._writer.execute("DELETE FROM credentials WHERE id = ?", (ident,))
+    def revoke_credential(self, ident: str, now: float) -> bool:
+        """End a credential; False if none of that id is valid.
+
+        It stays listed: a collector that had credentials once is never open
+        to everyone again.
+        """
+        cursor = self._writer.execute(
+            "UPDATE credentials SET revoked = ? WHERE id = ? AND revoked IS NULL",
+            (now, ident),
+        )
         return cursor.rowcount > 0
+
+
+def _make(path: Path) -> None:
+    """Make the file, its owner's alone: it holds hashes of keys.
+
+    Made by root, for a service that runs as another: the folder's owner.
+    """
+    path.touch(mode=0o600)
+    if os.geteuid() == 0:
+        owner = path.parent.stat()
+        os.chown(path, owner.st_uid, owner.st_gid)
 
 
 def _hello(blob: bytes) -> Hello:

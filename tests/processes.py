@@ -52,15 +52,13 @@ class Fleet:
 
     def agent(self, name: str, **settings: object) -> "subprocess.Popen[bytes]":
         """Start an agent of that name."""
-        return self._start(
-            name,
-            "trimtab.agent",
-            "run",
-            TRIMTAB_COLLECTOR=f"127.0.0.1:{self.frames_port}",
-            TRIMTAB_NAME=name,
-            TRIMTAB_STATE_DIR=str(self.folder / name),
-            **{f"TRIMTAB_{k.upper()}": str(v) for k, v in settings.items()},
-        )
+        own = {
+            "collector": f"127.0.0.1:{self.frames_port}",
+            "name": name,
+            "state_dir": self.folder / name,
+        }
+        given = {f"TRIMTAB_{k.upper()}": str(v) for k, v in (own | settings).items()}
+        return self._start(name, "trimtab.agent", "run", **given)
 
     def log(self, name: str) -> str:
         """Return what a process has said so far."""

@@ -5,7 +5,7 @@ from aiohttp import web
 from ..core import COLLECTOR, Collector
 from .frames import BODY_LIMIT_BYTES, frames
 from .metrics import metrics
-from .middleware import need_credential, say_what_went_wrong
+from .middleware import need_credential, only_from_here, say_what_went_wrong
 from .nodes import history, node, nodes
 from .openapi import openapi
 from .probes import livez, readyz
@@ -18,6 +18,7 @@ def build(collector: Collector) -> web.Application:
         client_max_size=BODY_LIMIT_BYTES,
         middlewares=[
             say_what_went_wrong,
+            only_from_here(collector.credentials, collector.settings),
             need_credential(collector.credentials, collector.clock),
         ],
     )

@@ -10,6 +10,7 @@ from trimtab.wire import Ack, Reason, encode
 
 from ..core import COLLECTOR
 from ..session import Rejected, Session
+from .body import read_body
 from .problems import Problem
 
 MEDIA_TYPE = "application/msgpack"
@@ -30,7 +31,7 @@ async def frames(request: web.Request) -> web.Response:
         raise Problem(
             415, f"expected a body of {MEDIA_TYPE}, got {request.content_type!r}"
         )
-    body = await request.read()
+    body = await read_body(request)
     intake = request.app[COLLECTOR].intake
     session = Session(intake)
     try:

@@ -30,6 +30,10 @@ async def metrics(request: web.Request) -> web.Response:
     )
 
 
+# What they last said is no reading any more.
+_UNHEARD = (State.LOST, State.SLEEPING)
+
+
 class _Now(Source):
     def __init__(self, collector: Collector) -> None:
         self._collector = collector
@@ -46,9 +50,9 @@ class _Now(Source):
     def _fleet(self) -> Iterator[Metric]:
         fleet = self._collector.fleet
         states = GaugeMetricFamily("trimtab_nodes", "Nodes by state.", labels=["state"])
-        n = len(fleet)
+        held = fleet.state[fleet.rows()]
         for state in State:
-            count = int((fleet.state[:n] == state).sum())
+            count = int((held == state).sum())
             states.add_metric([state.name.lower()], count)
         yield states
 
@@ -71,8 +75,11 @@ class _Now(Source):
             "Samples that the agent had to drop, in this run of it.",
             labels=["node"],
         )
-        for row, node in enumerate(fleet.nodes):
+        for row in fleet.rows():
+            node = fleet.nodes[row]
             if fleet.admin[row] == Admin.TOMBSTONED:
+                continue
+            if fleet.state[row] in _UNHEARD:
                 continue
             # A series that is missing is "no reading"; 0 would be a lie.
             if (value := number(fleet.score[row])) is not None:
@@ -95,12 +102,20 @@ class _Now(Source):
             "Frames that had been counted before.",
             value=counts.repeated,
         )
+        yield CounterMetricFamily(
+            "trimtab_connections", "Connections of agents.", value=counts.connections
+        )
         refused = CounterMetricFamily(
             "trimtab_refused", "Conversations refused.", labels=["reason"]
         )
         for reason in Reason:
             refused.add_metric([reason.name.lower()], counts.refused[reason])
         yield refused
+        yield CounterMetricFamily(
+            "trimtab_samples_lost",
+            "Samples lost to history while commits failed for long.",
+            value=self._collector.fleet.rollups.lost_samples,
+        )
         yield GaugeMetricFamily(
             "trimtab_store_failing",
             "1 while commits fail: history waits in memory.",

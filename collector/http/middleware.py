@@ -1,7 +1,9 @@
 """Around every request: its id, its log line, its errors, its credential."""
 
+import ipaddress
 import time
 import uuid
+from urllib.parse import urlsplit
 
 import structlog
 from aiohttp import hdrs, web
@@ -9,6 +11,7 @@ from aiohttp.typedefs import Handler, Middleware
 
 from ..credentials import Credentials
 from ..session import Clock
+from ..settings import Settings
 from .problems import Problem, answer
 
 log = structlog.get_logger()
@@ -85,12 +88,50 @@ def need_credential(credentials: Credentials, clock: Clock) -> Middleware:
             kind, _, token = request.headers.get(hdrs.AUTHORIZATION, "").partition(" ")
             given = token.strip() if kind.lower() == "bearer" else None
             if not credentials.allows(given, scope, clock.unix()):
+                known = credentials.knows(given, clock.unix())
+                error = ' error="insufficient_scope",' if known else ""
                 raise Problem(
-                    401,
+                    403 if known else 401,  # RFC 6750, 3.1
                     f"a bearer token of scope {scope} is needed: make one with "
                     f"'trimtab-collector token create --scope {scope}'",
-                    headers={"WWW-Authenticate": f'Bearer scope="{scope}"'},
+                    headers={"WWW-Authenticate": f'Bearer{error} scope="{scope}"'},
                 )
         return await handler(request)
 
     return check
+
+
+def only_from_here(credentials: Credentials, settings: Settings) -> Middleware:
+    """Return the middleware that keeps web pages out of an open collector.
+
+    A page that the operator looks at could otherwise ask through the browser:
+    by a name of its own that it points at this host (DNS rebinding), or by a
+    form across sites. Neither can hide its Host or its Origin.
+    """
+
+    @web.middleware
+    async def check(request: web.Request, handler: Handler) -> web.StreamResponse:
+        if credentials.open and not settings.insecure:
+            origin = request.headers.get(hdrs.ORIGIN)
+            asked = [request.host] if origin is None else [request.host, origin]
+            for name in asked:
+                if not _of_this_host(name):
+                    raise Problem(
+                        403,
+                        "an open collector answers this host alone, not "
+                        f"{name[:80]!r}: ask by localhost, or make a token",
+                    )
+        return await handler(request)
+
+    return check
+
+
+def _of_this_host(name: str) -> bool:
+    """Whether a Host or an Origin is a loopback one, whatever its port."""
+    host = urlsplit(name if "//" in name else f"//{name}").hostname or ""
+    if host == "localhost":
+        return True
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False

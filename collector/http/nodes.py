@@ -14,6 +14,7 @@ from ..readings import READINGS
 from ..rollup import COUNT, GREATEST, LEAST, SERIES, SUM, merge
 from ..states import Admin, State
 from ..store import MinuteRow
+from .gpus import gpus
 from .problems import Problem
 
 HOUR_S = 3600
@@ -26,7 +27,7 @@ async def nodes(request: web.Request) -> web.Response:
     collector = request.app[COLLECTOR]
     _only(request, set())
     rows = sorted(
-        range(len(collector.fleet)), key=lambda row: collector.fleet.nodes[row].name
+        collector.fleet.rows(), key=lambda row: collector.fleet.nodes[row].name
     )
     return web.json_response(
         {"nodes": [summary(collector, row) for row in rows], "next": None}
@@ -47,7 +48,7 @@ async def history(request: web.Request) -> web.Response:
     _only(request, {"since", "until", "step"})
     row = find(request)
     now = collector.clock.unix()
-    until_s = _seconds(request, "until", now + MINUTE_S)
+    until_s = _seconds(request, "until", now)
     since_s = _seconds(request, "since", until_s - HOUR_S)
     step_s = _seconds(request, "step", MINUTE_S)
     if step_s < MINUTE_S or step_s % MINUTE_S:
@@ -59,15 +60,14 @@ async def history(request: web.Request) -> web.Response:
     width = int(step_s // MINUTE_S)
     first = int(since_s // step_s) * width
     known = collector.fleet.nodes[row]
-    minutes = await asyncio.to_thread(
-        collector.store.minutes,
-        known.node_id,
-        first,
-        math.ceil(until_s / MINUTE_S),
-    )
-    return web.json_response(
-        {"node": known.name, "step_s": int(step_s), **_steps(minutes, width)}
-    )
+    last = math.ceil(until_s / MINUTE_S)
+
+    def merged() -> dict[str, Any]:
+        return _steps(collector.store.minutes(known.shown_id, first, last), width)
+
+    # Reading and merging weeks takes a while: not on the loop.
+    steps = await asyncio.to_thread(merged)
+    return web.json_response({"node": known.name, "step_s": int(step_s), **steps})
 
 
 def _steps(minutes: list[MinuteRow], width: int) -> dict[str, Any]:
@@ -114,21 +114,26 @@ def summary(collector: Collector, row: int) -> dict[str, Any]:
     limiting = int(fleet.limiting[row])
     sampled_at = number(fleet.sampled_at[row])
     inventory = known.hello.inventory
+    state = State(int(fleet.state[row]))
+    # What a node said before it fell silent for good is no reading any more.
+    silent = state in (State.LOST, State.SLEEPING)
     return {
         "node": known.name,
         "id": known.hex_id,
-        "state": State(int(fleet.state[row])).name.lower(),
+        "clone_of": known.clone_of,
+        "state": state.name.lower(),
         "admin": Admin(int(fleet.admin[row])).name.lower(),
-        "score": number(fleet.score[row]),
-        "confidence": number(fleet.confidence[row]),
-        "limiting": None if limiting < 0 else DIMENSIONS[limiting],
+        "score": None if silent else number(fleet.score[row]),
+        "confidence": None if silent else number(fleet.confidence[row]),
+        "limiting": None if silent or limiting < 0 else DIMENSIONS[limiting],
         "headroom": {
-            dimension: number(fleet.headroom[row, i])
+            dimension: None if silent else number(fleet.headroom[row, i])
             for i, dimension in enumerate(DIMENSIONS)
         },
         "age_ms": None if sampled_at is None else round((now - sampled_at) * 1000),
         "signals": {
-            name: number(fleet.readings[row, i]) for i, name in enumerate(READINGS)
+            name: None if silent else number(fleet.readings[row, i])
+            for i, name in enumerate(READINGS)
         },
         "address": inventory.address,
         "site": inventory.site,
@@ -174,7 +179,11 @@ def _details(collector: Collector, row: int) -> dict[str, Any]:
             }
             for hole in known.holes
         ],
+        "gpus": gpus(known),
+        "mode": inventory.mode or "standard",
         "cpus": inventory.cpus,
+        "cpu_quota": inventory.cpu_quota,
+        "memory_limit_mib": inventory.memory_limit_mib,
         "memory_mib": inventory.memory_mib,
         "groups": list(inventory.groups),
         "holds": list(inventory.holds),

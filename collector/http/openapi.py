@@ -10,7 +10,7 @@ from aiohttp import web
 
 from trimtab.balancer import Admin as AdminName
 from trimtab.balancer import State as StateName
-from trimtab.wire import VERSION
+from trimtab.wire import VERSION, GpuState
 
 from ..health import DIMENSIONS
 from ..readings import READINGS
@@ -36,6 +36,8 @@ def _ref(name: str) -> Schema:
     return {"$ref": f"#/components/schemas/{name}"}
 
 
+SIGNED = ("clock.offset_ms",)
+AT_LEAST_0: Schema = {"minimum": 0}
 SHARE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
 TEXT: Schema = {"type": "string"}
 TEXTS: Schema = {"type": "array", "items": TEXT}
@@ -45,6 +47,7 @@ NUMBER: Schema = {"type": "number"}
 _NODE: Schema = {
     "node": {"type": "string", "description": "name, unique in the fleet"},
     "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
+    "clone_of": _maybe("string"),
     "state": {"enum": [str(state) for state in StateName]},
     "admin": {"enum": [str(admin) for admin in AdminName]},
     "score": {**SHARE, "description": "least headroom read; null: nothing read"},
@@ -53,7 +56,10 @@ _NODE: Schema = {
     "headroom": _object(dict.fromkeys(DIMENSIONS, SHARE)),
     "age_ms": _maybe("integer", minimum=0),
     "signals": _object(
-        {name: {"type": ["number", "null"], "minimum": 0} for name in READINGS}
+        {
+            name: {"type": ["number", "null"], **({} if name in SIGNED else AT_LEAST_0)}
+            for name in READINGS
+        }
     ),
     "address": _maybe("string"),
     "site": _maybe("string"),
@@ -81,6 +87,41 @@ _HOLE = _object(
         "to": _maybe("string"),
     }
 )
+_MIB = _maybe("integer", minimum=0)
+_MIG = _object({"instance": COUNT, "slices": COUNT, "free_mib": _MIB, "used_mib": _MIB})
+_GPU = _object(
+    {
+        "device": COUNT,
+        "uuid": _maybe("string"),
+        "name": _maybe("string"),
+        "memory_mib": _MIB,
+        "health": {"enum": ["ok", "lowered", "zero", None]},
+        "reasons": TEXTS,
+        "xid": _maybe("integer", minimum=0),
+        "free_mib": _MIB,
+        "used_mib": _MIB,
+        "reserved_mib": _MIB,
+        "busy": SHARE,
+        "effective": {**SHARE, "description": "an upper bound of useful work"},
+        "method": {"enum": ["gpm", "power", "busy_only", None]},
+        "pseudo_high": _maybe("boolean"),
+        "clock": SHARE,
+        "throttle": _maybe("integer", minimum=0),
+        "power_w": _maybe("number", minimum=0),
+        "temperature_c": _maybe("integer"),
+        "mig": {"type": "array", "items": _MIG},
+    }
+)
+_GPUS = _object(
+    {
+        "state": {"enum": [state.name.lower() for state in GpuState]},
+        "age_ms": _maybe("integer", minimum=0),
+        "stranding": {**SHARE, "description": "free memory no single task can use"},
+        "mig_stranding": SHARE,
+        "restarts": COUNT,
+        "devices": {"type": "array", "items": _GPU},
+    }
+)
 _DETAILS: Schema = {
     "state_for_s": NUMBER,
     "interval_ms": COUNT,
@@ -91,6 +132,10 @@ _DETAILS: Schema = {
     "gaps": COUNT,
     "links": {"type": "array", "items": _LINK},
     "holes": {"type": "array", "items": _HOLE},
+    "gpus": {"anyOf": [_GPUS, {"type": "null"}]},
+    "mode": {"enum": ["standard", "edge"]},
+    "cpu_quota": _maybe("number", minimum=0),
+    "memory_limit_mib": _maybe("integer", minimum=0),
     "cpus": _maybe("integer", minimum=0),
     "memory_mib": _maybe("integer", minimum=0),
     "groups": TEXTS,
@@ -185,7 +230,7 @@ def _answers(good: Schema, *problems: int) -> Schema:
             "description": "why not",
             "content": {"application/problem+json": {"schema": _ref("Problem")}},
         }
-        for status in (401, *problems)
+        for status in (401, 403, *problems)
     }
     return {"200": {"description": "the answer", **good}} | bad
 

@@ -8,6 +8,7 @@ from aiohttp import web
 from trimtab.balancer import BadTask, Closing, NoFit, Outcome, parse_task
 
 from ..core import COLLECTOR
+from .body import read_body
 from .problems import Problem
 
 MOST_OUTCOMES = 1000
@@ -104,7 +105,7 @@ def _outcome(entry: object, where: str) -> tuple[str, Outcome]:
 
 async def _body(request: web.Request) -> Any:
     """Return the JSON body. Any content type: curl says it is a form."""
-    raw = await request.read()
+    raw = await read_body(request)
     try:
         return json.loads(raw or b"{}")
     except (ValueError, RecursionError) as exc:

@@ -35,7 +35,14 @@ def test_a_token_is_printed_once_listed_without_itself_and_revoked(capsys, state
     assert main(["token", "revoke", row["id"]]) == 1
     assert "token list" in capsys.readouterr().err
     assert main(["token", "list"]) == 0
+    assert "No valid token" in capsys.readouterr().out
+
+
+def test_looking_for_tokens_makes_no_store(capsys, state):
+    assert main(["token", "list"]) == 0
     assert "open" in capsys.readouterr().out
+    assert main(["token", "revoke", "nope"]) == 1
+    assert not state.exists()
 
 
 @pytest.mark.parametrize("days", ["0", "-1", "x", "nan", "99999999"])
@@ -49,6 +56,9 @@ def test_check_config_reports_and_says_when_all_is_well(tmp_path, capsys):
     path = tmp_path / "c.toml"
     path.write_text("tick_s = 0.5\n")
     assert main(["check-config", str(path)]) == 0
+    path.write_text('tls_cert = "/nope.pem"\ntls_key = "/nope.key"\n')
+    assert main(["check-config", str(path)]) == 2
+    assert "tls_cert = /nope.pem: No such file" in capsys.readouterr().err
     path.write_text("tick_s = 99\nlost_after = 1\n")
     assert main(["check-config", str(path)]) == 2
     err = capsys.readouterr().err

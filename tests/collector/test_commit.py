@@ -119,3 +119,85 @@ def test_frames_still_waiting_for_a_tick_are_stored_with_their_sequence(
     say(session, hello(1), frame(1))
     assert commit(collector) == {0: 1}  # no tick in between
     assert samples(collector) == 1
+
+
+def test_a_boot_during_a_commit_is_not_acknowledged_by_it(collector, hello, frame):
+    """The new boot's frames have sequences of their own."""
+    session = Session(collector.intake)
+    say(session, hello(1), frame(901))
+
+    async def scenario():
+        committing = asyncio.create_task(collector.commit())
+        await asyncio.sleep(0)  # the write is under way, in its thread
+        await asyncio.sleep(0)
+        rebooted = Session(collector.intake)
+        say(rebooted, hello(1, boot_id=b"c" * 16, boot_ms=0), frame(5, boot_ms=10))
+        assert await committing == {}
+        assert collector.intake.stored_seq == {}
+        assert await collector.commit() == {0: 5}
+
+    asyncio.run(scenario())
+
+
+def test_a_commit_that_is_cancelled_still_accounts_for_its_write(
+    collector, hello, frame, settings
+):
+    session = Session(collector.intake)
+    say(session, hello(1), frame(1))
+    lock = sqlite3.connect(settings.database, isolation_level=None)
+    collector.store._writer.execute("PRAGMA busy_timeout = 300")
+    lock.execute("BEGIN EXCLUSIVE")
+
+    async def scenario():
+        committing = asyncio.create_task(collector.commit())
+        await asyncio.sleep(0.05)
+        committing.cancel()  # as at a stop; the write then fails
+        await asyncio.gather(committing, return_exceptions=True)
+        await asyncio.sleep(0.5)
+        lock.execute("ROLLBACK")
+        return await collector.commit()
+
+    assert asyncio.run(scenario()) == {0: 1}
+    lock.close()
+    assert samples(collector) == 1
+
+
+def test_a_drifting_or_paused_clock_does_not_make_a_node_stale(
+    collector, hello, frame, clock
+):
+    session = Session(collector.intake)
+    say(session, hello(1))
+    for second in range(1, 40):
+        clock.now += 1
+        paused_ms = 0 if second < 10 else 5000  # its clock stood still for 5 s
+        boot_ms = 5_000_000 + second * 999 - paused_ms
+        say(session, frame(second, boot_ms=boot_ms))
+        collector.tick()
+        assert collector.fleet.state[0] in (State.JOINING, State.HEALTHY)
+    assert clock.now - collector.fleet.sampled_at[0] < 1
+
+
+def test_who_was_lost_before_a_restart_is_lost_after_it(
+    make_collector, hello, frame, clock
+):
+    first = make_collector()
+    sessions = {n: Session(first.intake) for n in (1, 2)}
+    for n, session in sessions.items():
+        say(session, hello(n), frame(1))
+    first.tick()
+    for second in range(2, 62):
+        clock.now += 1
+        say(sessions[1], frame(second))
+        first.tick()
+    assert first.fleet.state[:2].tolist() == [State.HEALTHY, State.LOST]
+    commit(first)
+    clock.now += 600  # down for ten minutes
+    second_life = make_collector()
+    assert second_life.fleet.state[:2].tolist() == [State.UNKNOWN, State.LOST]
+    clock.now += 5
+    second_life.tick()
+    assert second_life.fleet.state[:2].tolist() == [State.UNKNOWN, State.LOST]
+    back = Session(second_life.intake)
+    say(back, hello(2, boot_ms=6_000_000), frame(700, boot_ms=6_000_001))
+    second_life.tick()
+    assert second_life.fleet.state[1] == State.JOINING

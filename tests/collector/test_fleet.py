@@ -52,14 +52,19 @@ def test_a_late_frame_is_history_and_never_touches_the_row(frame):
     assert len({key.minute for key in held}) == 2  # each in its own minute
 
 
-def test_a_late_frame_is_no_sign_of_life(frame):
+def test_backfill_is_no_sign_of_life_and_a_late_frame_is(frame):
     fleet = Fleet()
     row = add(fleet, 1)
     fleet.take(row, frame(1), NOW, NOW)
     fleet.tick(NOW, UNIX, 30.0)
-    fleet.take(row, frame(2), sampled_at=NOW + 1, now=NOW + 10)
+    fleet.take(row, frame(2), sampled_at=NOW + 1, now=NOW + 10, backfill=True)
     fleet.tick(NOW + 10, UNIX, 30.0)
     assert fleet.state[row] == State.STALE
+    # States go by arrival: whoever speaks lives, however its clock runs.
+    fleet.take(row, frame(3, cpu=Cpu(stall=1.0)), sampled_at=NOW + 2, now=NOW + 11)
+    fleet.tick(NOW + 11, UNIX, 30.0)
+    assert fleet.state[row] != State.STALE
+    assert fleet.score[row] == 1.0  # but what it says is history
 
 
 @pytest.mark.parametrize("seq", [5, 4, 0])

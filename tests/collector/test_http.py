@@ -319,13 +319,14 @@ def test_with_tokens_each_route_asks_for_its_scope(collector, clock, run):
 
             assert await status("GET", "/v1/nodes", None) == 401
             assert await status("GET", "/v1/nodes", "wrong") == 401
-            assert await status("GET", "/v1/nodes", "tt_route") == 401
+            assert await status("GET", "/v1/nodes", "t\udcff") == 401
+            assert await status("GET", "/v1/nodes", "tt_route") == 403
             assert await status("GET", "/v1/nodes", "tt_read") == 200
             assert await status("GET", "/v1/nodes", "tt_admin") == 200
-            assert await status("GET", "/metrics", "tt_agent") == 401
-            assert await status("POST", "/v1/route", "tt_read") == 401
+            assert await status("GET", "/metrics", "tt_agent") == 403
+            assert await status("POST", "/v1/route", "tt_read") == 403
             assert await status("POST", "/v1/route", "tt_route") == 409
-            assert await status("POST", "/v1/outcomes", "tt_read") == 401
+            assert await status("POST", "/v1/outcomes", "tt_read") == 403
             assert await status("GET", "/livez", None) == 200
             assert await status("GET", "/readyz", None) == 200
 
@@ -359,5 +360,27 @@ def test_a_body_past_the_limit_is_refused(collector, run):
                 "POST", "/v1/route", data=io.BytesIO(b" " * 2_000_000)
             )
             assert response.status == 413
+
+    run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("headers", "status"),
+    [
+        ({}, 409),
+        ({"Host": "localhost:7767"}, 409),
+        ({"Host": "[::1]"}, 409),
+        ({"Origin": "http://127.0.0.1:7767"}, 409),
+        ({"Host": "evil.example"}, 403),  # a name rebound to this host
+        ({"Host": "localhost.evil.example"}, 403),
+        ({"Origin": "https://evil.example"}, 403),  # a form across sites
+        ({"Origin": "null"}, 403),
+    ],
+)
+def test_an_open_collector_answers_no_web_page(collector, headers, status, run):
+    async def scenario():
+        async with serving(collector) as ask:
+            response, _ = await ask("POST", "/v1/route", data="{}", headers=headers)
+            assert response.status == status
 
     run(scenario())

@@ -79,3 +79,12 @@ def test_a_row_stored_with_fewer_series_still_merges():
     for merged in (merge(old, new), merge(new, old)):
         assert merged.samples == 3
         assert merged.series.tolist() == [[3, 1.5, 0.25, 0.75], [1, 3, 3, 3]]
+
+
+def test_what_waits_for_a_failing_store_is_bounded_and_the_loss_counted(monkeypatch):
+    monkeypatch.setattr("trimtab.collector.rollup.MOST_WAITING", 3)
+    rollups = Rollups()
+    feed(rollups, [(0, minute, 0.5) for minute in range(5)])
+    rollups.put_back(rollups.drain())
+    assert sorted(key.minute for key in rollups.drain()) == [2, 3, 4]
+    assert rollups.lost_samples == 2

@@ -39,10 +39,10 @@ def test_a_hello_is_welcomed_and_its_frames_are_counted(collector, hello, frame,
     assert collector.intake.counts.frames == 2
 
 
-def test_an_echo_comes_back_with_its_id_and_stamp(collector, hello):
+def test_an_echo_comes_back_with_its_id_and_stamp_and_our_time(collector, hello, clock):
     session = Session(collector.intake)
-    _, answer = say(session, hello(1), Echo(False, 7, 123456))
-    assert answer == Echo(True, 7, 123456)
+    _, answer = say(session, hello(1), Echo(False, 7, 123456, unix_ms=5))
+    assert answer == Echo(True, 7, 123456, unix_ms=round(clock.unix() * 1000))
     assert say(session, Echo(True, 7, 1)) == []  # an answer wants none
 
 
@@ -87,6 +87,7 @@ def test_a_hello_said_again_updates_the_inventory(collector, hello):
 
 
 def test_an_id_is_bound_to_its_key(collector, hello):
+    """A43: no agent reports for another."""
     say(Session(collector.intake), hello(1))
     for key in (None, b"x" * 32):
         refused = refusal(Session(collector.intake), hello(1, key=key, name="other"))
@@ -142,11 +143,16 @@ class TestWithTokens:
         assert "key" in refused.text
 
 
-def test_revoking_the_last_token_does_not_open_an_exposed_collector():
+def test_a_collector_is_open_only_while_it_never_had_a_token():
     exposed = Credentials([], may_be_open=False)
     assert not exposed.open
     assert not exposed.allows(None, "read", 0)
     assert Credentials([], may_be_open=True).allows(None, "admin", 0)
+    revoked = new_credential("tt_x", ["admin"], "", 0, None)._replace(revoked=1.0)
+    closed = Credentials([revoked], may_be_open=True)
+    assert not closed.open
+    assert not closed.allows(None, "read", 2)
+    assert not closed.allows("tt_x", "read", 2)
 
 
 def test_a_new_boot_begins_its_sequence_anew(collector, hello, frame, clock):
@@ -167,6 +173,7 @@ def test_a_node_that_announces_its_sleep_is_sleeping_not_lost(
     say(session, hello(1), frame(1), Bye(Farewell.SLEEP))
     assert session.ended
     clock.now += 3600
+    collector.tick()  # finds itself frozen for an hour, and judges nobody
     collector.tick()
     assert collector.fleet.state[0] == State.SLEEPING
 
@@ -202,3 +209,12 @@ def test_a_protocol_of_another_age_is_refused_as_such(collector):
     refused = refusal_bytes(Session(collector.intake), b"\x92\x01\x63")
     assert refused.reason is Reason.PROTOCOL
     assert "protocol 1" in refused.text
+
+
+def test_a_full_fleet_refuses_newcomers_and_keeps_its_own(collector, hello, settings):
+    collector.intake.settings = settings.model_copy(update={"max_nodes": 1})
+    say(Session(collector.intake), hello(1))
+    refused = refusal(Session(collector.intake), hello(2))
+    assert refused.reason is Reason.LIMIT
+    assert "max_nodes" in refused.text
+    say(Session(collector.intake), hello(1))

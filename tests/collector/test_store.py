@@ -76,9 +76,10 @@ def test_credentials_are_kept_as_hashes_until_revoked(store):
     store.add_credential(credential)
     assert store.credentials() == [credential]
     assert b"tt_secret" not in store.path.read_bytes()
-    assert store.remove_credential(credential.ident)
-    assert not store.remove_credential(credential.ident)
-    assert store.credentials() == []
+    assert store.revoke_credential(credential.ident, 15.0)
+    assert not store.revoke_credential(credential.ident, 16.0)
+    assert not store.revoke_credential("nobody", 16.0)
+    assert store.credentials() == [credential._replace(revoked=15.0)]
 
 
 def test_a_file_of_a_newer_trimtab_is_refused_and_left_alone(tmp_path):

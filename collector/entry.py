@@ -1,0 +1,20 @@
+"""The command `trimtab-collector`, or a word on what is missing for it.
+
+The base install is the agent; this command needs the extra `collector`.
+"""
+
+import sys
+
+
+def main() -> int:
+    """Run the command; 2 if its libraries are not installed."""
+    try:
+        from .cli import main as run
+    except ModuleNotFoundError as exc:
+        print(
+            f"trimtab-collector: {exc.name} is not installed: "
+            "pip install 'trimtab[collector]'",
+            file=sys.stderr,
+        )
+        return 2
+    return run()
