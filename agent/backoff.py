@@ -7,12 +7,14 @@ draw below a doubling cap spreads a fleet that lost its collector at once.
 import random
 
 BASE_S = 0.5
-CAP_S = 60.0
+# Below the collector's default grace of 30 s, so that a fleet is back before
+# it counts as lost. A link that costs more to wake has a cap of its own.
+CAP_S = 15.0
 # Even the luckiest draw leaves the collector a breath.
 LEAST_S = 0.1
 
 
-def delay_s(failures: int, rng: random.Random) -> float:
+def delay_s(failures: int, rng: random.Random, longest_s: float | None = None) -> float:
     """Return the wait after so many failures in a row (1 or more)."""
-    cap = min(CAP_S, BASE_S * 2 ** min(failures, 16))
+    cap = min(longest_s or CAP_S, BASE_S * 2 ** min(failures, 16))
     return max(LEAST_S, rng.uniform(0, cap))

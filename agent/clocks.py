@@ -1,5 +1,6 @@
-"""The clocks a sample is stamped with; neither can be set by anyone."""
+"""The clocks a sample is stamped with, which nobody can set, and the host's sleep."""
 
+import signal
 import time
 
 
@@ -7,3 +8,15 @@ def boot_ms() -> int:
     """Milliseconds since boot, sleep included; monotonic off Linux."""
     clock = getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC)
     return time.clock_gettime_ns(clock) // 1_000_000
+
+
+def monotonic_ms() -> int:
+    """Milliseconds that the host was awake."""
+    return time.monotonic_ns() // 1_000_000
+
+
+# By so much the two drift apart only while the host sleeps.
+SLEPT_MS = 2000
+
+# "This host is about to sleep": sent by the unit that runs before sleep.target.
+SLEEP_SIGNAL = getattr(signal, "SIGUSR1", None)

@@ -10,19 +10,27 @@ import json
 import time
 from collections.abc import Sequence
 from enum import IntEnum
+from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from trimtab.wire import State
+from trimtab.wire import Echo, Refused, Scope, State, Stream, encode
 
+from .backend import sampler
+from .emit import Log
+from .gpu.presence import look
 from .host import Host
 from .identity import NoIdentity, check, read_token
 from .probes.ping import Pinger
-from .probes.resolve import Resolver, Target
-from .sampler import Sampler, Signal
-from .settings import Settings
+from .probes.resolve import Resolver
+from .probes.targets import Target
+from .sampler import Signal
+from .settings import Address, Settings
+from .starting import CannotRun, tls_context
+from .trouble import hint, plain
 
 BETWEEN_S = 0.5  # two looks, for signals that are differences
 REACH_S = 3.0
+GPU_S = 8.0  # for NVML to open and be read once
 
 
 class Verdict(IntEnum):
@@ -49,6 +57,7 @@ def examine(settings: Settings) -> list[Finding]:
         _identity(settings),
         *_token(settings),
         *asyncio.run(_network(settings)),
+        *asyncio.run(_gpus(settings)),
     ]
 
 
@@ -58,11 +67,11 @@ def status(findings: Sequence[Finding]) -> Verdict:
 
 
 def _signals(settings: Settings) -> list[Finding]:
-    host = Host(settings.procfs, settings.sysfs)
-    sampler = Sampler(host)
-    sampler.sample(time.monotonic_ns())
+    host = Host(settings.procfs, settings.sysfs, settings.cgroup)
+    sampling = sampler(settings, host)
+    sampling.sample(time.monotonic_ns())
     time.sleep(BETWEEN_S)
-    signals = sampler.sample(time.monotonic_ns()).signals
+    signals = sampling.sample(time.monotonic_ns()).signals
     host.close()
     findings = [_signal(signal) for signal in signals]
     if all(f.verdict is not Verdict.GOOD for f in findings):
@@ -87,6 +96,8 @@ def _signal(signal: Signal) -> Finding:
         says = f"{value} {signal.unit}" + (
             f" ({signal.reason})" if signal.reason else ""
         )
+    if signal.scope is Scope.CONTAINER:
+        says += " (of the control group)"
     verdict = Verdict.GOOD if good else Verdict.DEGRADED
     return Finding(signal.name, verdict, says, signal.mend)
 
@@ -112,34 +123,78 @@ def _token(settings: Settings) -> list[Finding]:
 async def _network(settings: Settings) -> list[Finding]:
     return list(
         await asyncio.gather(
-            _collector(settings), *(_target(text) for text in settings.targets)
+            *(_collector(settings, address) for address in settings.collector),
+            *(_target(text) for text in settings.targets),
         )
     )
 
 
-async def _collector(settings: Settings) -> Finding:
+async def _gpus(settings: Settings) -> list[Finding]:
+    """Ask the GPUs as the agent would, in a child of its own."""
+    trees = (settings.sysfs, settings.procfs, Path("/dev"))
+    if not settings.gpu or not look(*trees).gpu:
+        return []
+    from .gpu.probe import GpuProbe
+
+    probe = GpuProbe(*trees, log=Log(level="error"))
+    task = asyncio.create_task(probe.run())
+    await probe.settle(GPU_S)
+    found = probe.findings()
+    task.cancel()
+    await asyncio.gather(task, return_exceptions=True)
+    return [
+        Finding(f.subject, Verdict.GOOD if f.good else Verdict.DEGRADED, f.says, f.mend)
+        for f in found
+    ]
+
+
+async def _collector(settings: Settings, collector: Address) -> Finding:
+    """Dial as the agent would, and see whether frames are understood there.
+
+    Without a hello, which would take the running agent's place: whether the
+    collector admits this node shows at its first run, in its log.
+    """
+    try:
+        tls = tls_context(settings)
+    except CannotRun as exc:
+        return Finding("collector", Verdict.DEGRADED, str(exc))
+    host, _ = collector
     reasons = []
     try:
-        found = await Resolver(Target(*settings.collector)).addresses(REACH_S)
-        for address in found:
+        for address in await Resolver(Target(*collector)).addresses(REACH_S):
+            literal, port = address.sockaddr[:2]
             try:
                 async with asyncio.timeout(REACH_S):
-                    _, writer = await asyncio.open_connection(*address.sockaddr[:2])
-            except OSError as exc:
-                reasons.append(f"{address.sockaddr[0]}: {exc.strerror or 'no answer'}")
+                    reader, writer = await asyncio.open_connection(
+                        literal, port, ssl=tls, server_hostname=host if tls else None
+                    )
+                    says = await _greeting(reader, writer)
+            except (OSError, ValueError) as exc:
+                why = plain(exc) if str(exc) else "no answer: no welcome"
+                reasons.append(f"{literal}: {why}{hint(why, exc, tls=bool(tls))}")
             else:
-                writer.close()
-                return Finding(
-                    "collector", Verdict.GOOD, f"{settings.collector} takes connections"
-                )
+                return Finding("collector", Verdict.GOOD, f"{collector} {says}")
     except (OSError, UnicodeError) as exc:
-        reasons.append(str(exc))
+        reasons.append(f"{plain(exc)}{hint(plain(exc), exc, tls=bool(tls))}")
     return Finding(
         "collector",
         Verdict.DEGRADED,
-        f"{settings.collector} can't be reached: {'; '.join(reasons)}",
-        "start trimtab-collector there, open the port, or set collector = HOST:PORT",
+        f"{collector} can't be reached: {'; '.join(reasons)}",
     )
+
+
+async def _greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
+    """Ask out of turn: a collector refuses that in words of its own."""
+    try:
+        writer.write(encode(Echo(reply=False, ident=1, stamp_us=0)))
+        for message in Stream().feed(await reader.read(4096)):
+            if isinstance(message, Refused):
+                return "speaks trimtab" + (
+                    " over TLS" if writer.get_extra_info("ssl_object") else ""
+                )
+    finally:
+        writer.close()
+    raise OSError("what answers there is no trimtab collector")
 
 
 async def _target(target: str) -> Finding:
@@ -182,7 +237,7 @@ def as_text(findings: Sequence[Finding], out: TextIO) -> None:
     marks = {Verdict.GOOD: "ok", Verdict.DEGRADED: "hole", Verdict.UNUSABLE: "FAIL"}
     for f in findings:
         print(f"{marks[f.verdict]:5} {f.subject:22} {f.says}", file=out)
-        if f.mend:
+        if f.mend and f.verdict is not Verdict.GOOD:
             print(f"{'':5} {'':22} -> {f.mend}", file=out)
     print(f"\nThis host is {_SUMMARY[status(findings)]}.", file=out)
 

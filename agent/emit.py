@@ -6,6 +6,7 @@ The same event names as the collector's structlog, which would cost the agent
 
 import json
 import sys
+from contextlib import suppress
 from datetime import UTC, datetime
 from typing import TextIO
 
@@ -21,9 +22,13 @@ class Log:
         level: str = "info",
         stream: TextIO | None = None,
     ) -> None:
+        self._stream = stream or sys.stderr
+        self.configure(form, level)
+
+    def configure(self, form: str, level: str) -> None:
+        """Write in this form, logfmt or json, from this level on."""
         self._json = form == "json"
         self._least = LEVELS[level]
-        self._stream = stream or sys.stderr
 
     def debug(self, event: str, **fields: object) -> None:
         """What only someone hunting a fault wants."""
@@ -51,7 +56,9 @@ class Log:
             "event": event,
         } | {key: value for key, value in fields.items() if value is not None}
         text = json.dumps(line, default=str) if self._json else logfmt(line)
-        print(text, file=self._stream, flush=True)
+        # A log that can't be written (a full disk, a reader gone) stops nothing.
+        with suppress(OSError, ValueError):
+            print(text, file=self._stream, flush=True)
 
 
 def logfmt(fields: dict[str, object]) -> str:

@@ -3,10 +3,13 @@
 Opening costs several times what reading does, so descriptors are kept and
 read with pread from offset 0, which makes the kernel write the file anew.
 The trees may be any folders: a container's mount of the host's, recordings.
+What is read once a minute is opened for it and not kept.
 """
 
 import errno
 import os
+import stat
+from collections.abc import Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Protocol
@@ -25,21 +28,45 @@ _ABSENT = (errno.ENOENT, errno.ENOTDIR)
 class Source(Protocol):
     """What probes read from."""
 
+    @property
+    def cgroup(self) -> str | None:
+        """The control group to watch in place of the host, if any."""
+
     def proc(self, name: str) -> bytes:
         """Return a file under procfs, as Host.proc."""
 
     def sys(self, name: str) -> bytes:
         """Return a file under sysfs, as Host.proc."""
 
+    def look(self, name: str) -> bytes:
+        """Return a file under sysfs that is read seldom, as Host.look."""
+
+    def has(self, name: str) -> bool:
+        """Return whether sysfs has such a file or folder."""
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Return what is in a folder of sysfs; nothing if there is none."""
+
+    def forget(self, folder: str) -> None:
+        """Read nothing under this folder of sysfs from files opened before."""
+
 
 class Host:
-    """Two trees and the descriptors into them. Not for use across threads."""
+    """Two trees and the descriptors into them. Not for use across threads.
+
+    `cgroup` is the control group to watch in place of the host, a path as in
+    procfs PID/cgroup; None watches the host.
+    """
 
     def __init__(
-        self, procfs: Path = Path("/proc"), sysfs: Path = Path("/sys")
+        self,
+        procfs: Path = Path("/proc"),
+        sysfs: Path = Path("/sys"),
+        cgroup: str | None = None,
     ) -> None:
         self.procfs = procfs
         self.sysfs = sysfs
+        self.cgroup = cgroup
         self._proc = f"{procfs}/"
         self._sys = f"{sysfs}/"
         self._descriptors: dict[str, int] = {}
@@ -56,6 +83,37 @@ class Host:
     def sys(self, name: str) -> bytes:
         """Return the whole of a file under sysfs; errors as for `proc`."""
         return self._read(self._sys + name)
+
+    def look(self, name: str) -> bytes:
+        """Return the whole of a file under sysfs; errors as for `proc`.
+
+        It is opened anew and closed again.
+        """
+        path = self._sys + name
+        try:
+            return self._read(path)
+        finally:
+            self._drop(path)
+
+    def has(self, name: str) -> bool:
+        """Return whether sysfs has such a file or folder."""
+        return (self.sysfs / name).exists()
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Return what is in a folder of sysfs, sorted; nothing if there is none."""
+        try:
+            return sorted(path.name for path in (self.sysfs / folder).iterdir())
+        except OSError:
+            return ()
+
+    def forget(self, folder: str) -> None:
+        """Close what is open under this folder of sysfs.
+
+        A removed file that came back has the same name and another content.
+        """
+        for path in tuple(self._descriptors):
+            if path.startswith(f"{self._sys}{folder}/"):
+                self._drop(path)
 
     def close(self) -> None:
         """Give the descriptors back. Reading afterwards opens new ones."""
@@ -78,11 +136,17 @@ class Host:
 
     def _opened(self, path: str) -> int:
         try:
-            descriptor = os.open(path, os.O_RDONLY)
+            # Not to hang where a tree has a pipe in a file's place.
+            descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         except OSError as exc:
             if exc.errno in _ABSENT:
                 raise Unsupported(f"{path}: no such file") from exc
             raise
+        mode = os.fstat(descriptor).st_mode
+        if not stat.S_ISREG(mode):
+            os.close(descriptor)
+            number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
+            raise OSError(number, "not a regular file", path)
         self._descriptors[path] = descriptor
         return descriptor
 
@@ -100,8 +164,10 @@ class Host:
         return text
 
     def _drop(self, path: str) -> None:
-        with suppress(OSError):
-            os.close(self._descriptors.pop(path))
+        descriptor = self._descriptors.pop(path, None)
+        if descriptor is not None:
+            with suppress(OSError):
+                os.close(descriptor)
 
 
 class Moment:
@@ -114,6 +180,10 @@ class Moment:
     def __init__(self, host: Source) -> None:
         self._host = host
         self._proc: dict[str, bytes] = {}
+        self._sys: dict[str, bytes] = {}
+        self.cgroup = host.cgroup
+        self.look, self.has = host.look, host.has
+        self.names, self.forget = host.names, host.forget
 
     def proc(self, name: str) -> bytes:
         """Return the file as first read in this sample; errors as for Host."""
@@ -123,5 +193,8 @@ class Moment:
         return text
 
     def sys(self, name: str) -> bytes:
-        """Return the file under sysfs as it is now: no two probes share one."""
-        return self._host.sys(name)
+        """Return the file as first read in this sample; errors as for Host."""
+        text = self._sys.get(name)
+        if text is None:
+            text = self._sys[name] = self._host.sys(name)
+        return text

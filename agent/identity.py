@@ -7,8 +7,6 @@ alone; the collector binds the key to the id at enrolment.
 
 import json
 import os
-import secrets
-import tempfile
 from pathlib import Path
 from typing import NamedTuple
 
@@ -35,9 +33,7 @@ def load_or_make(state_dir: Path) -> Identity:
         if path.exists():
             return _load(path)
         state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
-        identity = Identity(
-            secrets.token_bytes(ID_BYTES), secrets.token_bytes(KEY_BYTES)
-        )
+        identity = Identity(os.urandom(ID_BYTES), os.urandom(KEY_BYTES))
         _save(path, identity)
     except OSError as exc:
         raise NoIdentity(
@@ -47,16 +43,22 @@ def load_or_make(state_dir: Path) -> Identity:
     return identity
 
 
+def known(state_dir: Path) -> bool:
+    """Whether this node has an identity already."""
+    return (state_dir / FILE).exists()
+
+
 def check(state_dir: Path) -> str:
-    """Return what there is of an identity, changing nothing; or NoIdentity."""
+    """Return what there is of an identity, keeping nothing; or NoIdentity."""
     path = state_dir / FILE
     try:
         if path.exists():
             return f"node {_load(path).node_id.hex()}, kept in {state_dir}"
         nearest = next(p for p in (state_dir, *state_dir.parents) if p.exists())
-        if nearest.is_dir() and os.access(nearest, os.W_OK | os.X_OK):
+        import tempfile
+
+        with tempfile.TemporaryFile(dir=nearest):
             return f"none yet; the first run makes it in {state_dir}"
-        reason = "not writable for this user"
     except OSError as exc:
         reason = str(exc.strerror)
     raise NoIdentity(
@@ -67,6 +69,8 @@ def check(state_dir: Path) -> str:
 
 def _load(path: Path) -> Identity:
     mode = path.stat().st_mode
+    if not path.is_file():
+        raise NoIdentity(f"{path}: not a file; delete it to enrol as a new node")
     if mode & 0o077:
         raise NoIdentity(
             f"{path}: mode {mode & 0o777:04o} lets others read this node's key. "
@@ -75,7 +79,7 @@ def _load(path: Path) -> Identity:
     try:
         held = json.loads(path.read_text())
         identity = Identity(bytes.fromhex(held["id"]), bytes.fromhex(held["key"]))
-    except (ValueError, KeyError, TypeError) as exc:
+    except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise NoIdentity(
             f"{path}: not an identity ({exc}). Restore it from a backup, or "
             "delete it to enrol as a new node"
@@ -87,6 +91,8 @@ def _load(path: Path) -> Identity:
 
 def _save(path: Path, identity: Identity) -> None:
     # Whole or not at all: a power cut must not leave half an identity.
+    import tempfile
+
     handle, name = tempfile.mkstemp(dir=path.parent, prefix=".identity-")
     try:
         with os.fdopen(handle, "w") as file:

@@ -1,17 +1,15 @@
-"""What this host is: CPUs, memory, and which boot of which machine.
+"""What this host is: CPUs, memory, limits on both; which boot of which machine.
 
 Names and addresses are no identity: machines are cloned and renamed. The
 machine hash tells two hosts apart without giving the machine id away.
 """
 
-import hashlib
-import hmac
+import os
 import re
-import secrets
-import uuid
 from contextlib import suppress
 from pathlib import Path
 
+from .cgroups import locate
 from .errors import Malformed, Unsupported
 from .host import Source
 from .probes import cpu_time, memory_available
@@ -22,7 +20,7 @@ NAME_CHARS = 63
 
 # What sd_id128_get_machine_app_specific(3) calls the application id: made up
 # once, for trimtab. `systemd-id128 machine-id --app-specific=` it to compare.
-APP_ID = uuid.UUID("b5868812492f4851ade1fdf171462a96")
+APP_ID = bytes.fromhex("b5868812492f4851ade1fdf171462a96")
 
 _RANGE = re.compile(rb"(\d+)(?:-(\d+))?")
 _CPUINFO = re.compile(rb"^processor\s*(?:\d+\s*)?:", re.MULTILINE)  # s390 has "0:"
@@ -74,6 +72,27 @@ def memory_mib(source: Source) -> int | None:
     return None
 
 
+def cpu_quota(source: Source) -> float | None:
+    """Return the CPUs that control groups allow; None: no quota, or not known."""
+    with suppress(Unsupported, Malformed, OSError):
+        return locate(source).quota_cpus()
+    return None
+
+
+def memory_limit_mib(source: Source) -> int | None:
+    """Return the memory that control groups allow; None: no limit, or not known.
+
+    A limit above the memory of the host is none.
+    """
+    with suppress(Unsupported, Malformed, OSError):
+        limit_bytes = locate(source).limit_bytes()
+        total_mib = memory_mib(source)
+        if limit_bytes is not None:
+            limit_mib = limit_bytes // 2**20
+            return None if total_mib and limit_mib > total_mib else limit_mib
+    return None
+
+
 def boot_id(source: Source) -> bytes:
     """Return 16 bytes, other ones after each boot.
 
@@ -81,8 +100,10 @@ def boot_id(source: Source) -> bytes:
     """
     with suppress(Unsupported, OSError, ValueError):
         text = source.proc("sys/kernel/random/boot_id").decode("ascii")
-        return uuid.UUID(text.strip()).bytes
-    return secrets.token_bytes(16)
+        ident = bytes.fromhex(text.strip().replace("-", ""))
+        if len(ident) == 16:
+            return ident
+    return os.urandom(16)
 
 
 def machine_hash(machine_id: Path = Path("/etc/machine-id")) -> bytes | None:
@@ -97,8 +118,13 @@ def machine_hash(machine_id: Path = Path("/etc/machine-id")) -> bytes | None:
         return None
     if len(key) != 16 or not any(key):
         return None
-    digest = hmac.digest(key, APP_ID.bytes, hashlib.sha256)[:16]
-    return uuid.UUID(bytes=digest, version=4).bytes
+    # Once at the start, and worth a mebibyte to a small host.
+    import hmac
+
+    digest = bytearray(hmac.digest(key, APP_ID, "sha256")[:16])
+    digest[6] = digest[6] & 0x0F | 0x40  # a random UUID's version and variant
+    digest[8] = digest[8] & 0x3F | 0x80
+    return bytes(digest)
 
 
 def node_name(hostname: str) -> str:

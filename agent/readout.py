@@ -5,24 +5,28 @@ import time
 from collections.abc import Iterator
 from typing import TextIO
 
-from trimtab.wire import State
+from trimtab.wire import Scope, State
 
+from .backend import sampler
 from .host import Host
-from .sampler import Readings, Sampler, Signal
+from .sampler import Readings, Signal
+from .settings import Settings
 
 
-def watch(host: Host, count: int, interval_s: float) -> Iterator[Readings]:
+def watch(
+    settings: Settings, host: Host, count: int, interval_s: float
+) -> Iterator[Readings]:
     """Yield so many samples, an interval apart.
 
     One more is taken first and not shown: most signals are differences.
     """
-    sampler = Sampler(host)
-    sampler.sample(time.monotonic_ns())
+    sampling = sampler(settings, host)
+    sampling.sample(time.monotonic_ns())
     due = time.monotonic()
     for _ in range(count):
         due += interval_s
         time.sleep(max(0.0, due - time.monotonic()))
-        yield sampler.sample(time.monotonic_ns())
+        yield sampling.sample(time.monotonic_ns())
 
 
 def as_json(readings: Readings, unix_s: float) -> str:
@@ -36,6 +40,7 @@ def as_json(readings: Readings, unix_s: float) -> str:
                     "unit": signal.unit,
                     "state": signal.state.name.lower(),
                     "age_ms": signal.age_ms,
+                    "scope": signal.scope.name.lower(),
                     **({"reason": signal.reason} if signal.reason else {}),
                 }
                 for signal in readings.signals
@@ -47,7 +52,10 @@ def as_json(readings: Readings, unix_s: float) -> str:
 def as_table(readings: Readings, out: TextIO) -> None:
     """Print a sample for people."""
     for signal in readings.signals:
-        note = f"  {signal.reason}" if signal.reason else ""
+        notes = [signal.reason] if signal.reason else []
+        if signal.scope is Scope.CONTAINER:
+            notes.insert(0, "of the control group")
+        note = f"  {'; '.join(notes)}" if notes else ""
         print(f"{signal.name:22} {shown(signal):>14}  {signal.unit:10}{note}", file=out)
 
 

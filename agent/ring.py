@@ -36,6 +36,14 @@ class Ring:
         """Keep a frame, at the cost of the oldest if need be."""
         self._held.append(Held(seq, data))
         self.bytes += len(data) + OVERHEAD_BYTES
+        self._shrink()
+
+    def resize(self, limit_bytes: int) -> None:
+        """Keep to another bound, at the cost of the oldest if need be."""
+        self._limit_bytes = limit_bytes
+        self._shrink()
+
+    def _shrink(self) -> None:
         while self.bytes > self._limit_bytes and len(self._held) > 1:
             self._forget()
             self.dropped += 1

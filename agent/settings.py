@@ -4,23 +4,21 @@ Every problem is reported at once, each with its key, the value that arrived
 and what is allowed. In the environment lists and tables are JSON.
 """
 
-import difflib
 import json
 import math
 import os
 import re
-import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, fields
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from trimtab.wire import Inventory
 
 from .emit import LEVELS
-from .probes.resolve import parse_target
+from .probes.targets import parse_target
 
 PREFIX = "TRIMTAB_"
+ROOTS_STATE_DIR = Path("/var/lib/trimtab")
 DEFAULT_CONFIG = Path("/etc/trimtab/agent.toml")
 
 
@@ -42,22 +40,39 @@ class Address(tuple[str, int]):
         return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-LOCAL_COLLECTOR = Address(("127.0.0.1", 7766))
+class Collectors(tuple[Address, ...]):
+    """Where frames may go, in order; at least one."""
+
+    __slots__ = ()
+
+    def __str__(self) -> str:
+        return ", ".join(str(address) for address in self)
 
 
-@dataclass(frozen=True)
-class Settings:
+LOCAL_COLLECTOR = Collectors((Address(("127.0.0.1", 7766)),))
+
+
+class Settings(NamedTuple):
     """What an operator may set. Durations are seconds."""
 
-    collector: Address = LOCAL_COLLECTOR
+    collector: Collectors = LOCAL_COLLECTOR
     name: str | None = None  # None: the host's name
     interval_s: float = 1.0
-    state_dir: Path = field(default_factory=lambda: default_state_dir(os.environ))
+    mode: str = "standard"
+    calm_interval_s: float = 5.0  # edge: between samples while nothing moves
+    heartbeat_s: float = 30.0  # edge: the longest silence
+    state_dir: Path = ROOTS_STATE_DIR  # but see default_state_dir
     token_file: Path | None = None  # None: systemd's credential "token", if any
     tls: bool = False
     tls_ca: Path | None = None  # None: the system's authorities
     procfs: Path = Path("/proc")
     sysfs: Path = Path("/sys")
+    backend: str = "auto"  # procfs on Linux, psutil elsewhere
+    cgroup: str | None = None  # None: of this host's first process
+    gpu: bool = True
+    gpu_gpm: bool = True
+    gpu_init_deadline_s: float = 30.0
+    gpu_tick_deadline_s: float = 5.0
     targets: tuple[str, ...] = ()
     accept_peers: bool = True
     ring_kib: int = 1024
@@ -68,10 +83,11 @@ class Settings:
     site: str | None = None
     zone: str | None = None
     operator: str | None = None
+    ephemeral: bool = False
     groups: tuple[str, ...] = ()
-    labels: Mapping[str, str] = field(default_factory=dict)
+    labels: Mapping[str, str] = {}
     holds: tuple[str, ...] = ()
-    resources: Mapping[str, int] = field(default_factory=dict)
+    resources: Mapping[str, int] = {}
     price: float | None = None
     slots: int | None = None
     speed: float | None = None
@@ -87,6 +103,7 @@ _INVENTORY = (
     "site",
     "zone",
     "operator",
+    "ephemeral",
     "groups",
     "labels",
     "holds",
@@ -101,11 +118,22 @@ def default_state_dir(environment: Mapping[str, str]) -> Path:
     """Return where state goes: systemd's folder, root's, or the user's own."""
     if given := environment.get("STATE_DIRECTORY"):
         return Path(given.split(":")[0])
-    if os.geteuid() == 0:
-        return Path("/var/lib/trimtab")
-    state_home = environment.get("XDG_STATE_HOME")
-    home = Path(state_home) if state_home else Path.home() / ".local/state"
-    return home / "trimtab"
+    if getattr(os, "geteuid", lambda: -1)() == 0:  # Windows has no such thing
+        return ROOTS_STATE_DIR
+    if state_home := environment.get("XDG_STATE_HOME"):
+        return Path(state_home) / "trimtab"
+    try:
+        return Path.home() / ".local/state/trimtab"
+    except RuntimeError:  # a user without a home
+        return ROOTS_STATE_DIR
+
+
+def default_config() -> Path | None:
+    """Return the default file, where it exists and may be seen."""
+    try:
+        return DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+    except OSError:
+        return None
 
 
 def load(
@@ -131,12 +159,15 @@ def load(
             _take(values, key, value, f"--{key}", problems)
     if problems:
         raise BadSettings(problems)
+    values.setdefault("state_dir", default_state_dir(environment))
     return Settings(**values)
 
 
 def _file(path: Path | None, problems: list[str]) -> dict[str, object]:
     if path is None:
         return {}
+    import tomllib
+
     try:
         return tomllib.loads(path.read_text())
     except OSError as exc:
@@ -151,6 +182,8 @@ def _take(
 ) -> None:
     parser = _PARSERS.get(key)
     if parser is None:
+        import difflib
+
         near = difflib.get_close_matches(key, _PARSERS, n=1)
         hint = f"; did you mean {near[0]}?" if near else ""
         problems.append(f"{source}: {key}: no such setting{hint}")
@@ -188,6 +221,15 @@ def parse_address(value: object) -> Address:
     return Address((host, int(port)))
 
 
+def parse_collectors(value: object) -> Collectors:
+    """Return one HOST:PORT or a list of them; ValueError says what was wrong."""
+    if not isinstance(value, list | tuple):
+        return Collectors((parse_address(value),))
+    if not 0 < len(value) <= 16:
+        raise ValueError("1 to 16 of HOST:PORT")
+    return Collectors(parse_address(item) for item in value)
+
+
 def _text(value: object) -> str:
     if not (isinstance(value, str) and 0 < len(value) <= 255 and value.isprintable()):
         raise ValueError("printable text of 1 to 255 characters")
@@ -209,6 +251,20 @@ def _path(value: object) -> Path:
     if not (isinstance(value, str) and value and "\0" not in value):
         raise ValueError("a path")
     return Path(value)
+
+
+def _cgroup(value: object) -> str:
+    text = _text(value)
+    if not text.startswith("/") or ".." in text.split("/"):
+        raise ValueError("a path as in /proc/PID/cgroup, such as /kubepods/pod7")
+    return text
+
+
+def _tree(value: object) -> Path:
+    path = _path(value)
+    if not path.is_dir():
+        raise ValueError("a folder that exists, such as a mounted /proc or /sys")
+    return path
 
 
 def _flag(value: object) -> bool:
@@ -277,17 +333,38 @@ def _table(parse_value: Callable[[object], Any]) -> Callable[[object], dict[str,
 
 _log_format = _choice("logfmt", "json")
 _log_level = _choice(*LEVELS)
-_TEXT_PARSERS = {_text, _name, _path, parse_address, _log_format, _log_level}
+_backend = _choice("auto", "procfs", "psutil")
+_mode = _choice("standard", "edge")
+_TEXT_PARSERS = {
+    _backend,
+    _cgroup,
+    _mode,
+    _text,
+    _name,
+    _path,
+    _tree,
+    _log_format,
+    _log_level,
+}
 _PARSERS: dict[str, Callable[[Any], Any]] = {
-    "collector": parse_address,
+    "collector": parse_collectors,
     "name": _name,
     "interval_s": _number(0.05, 3600),
+    "mode": _mode,
+    "calm_interval_s": _number(0.05, 3600),
+    "heartbeat_s": _number(1, 3600),
     "state_dir": _path,
     "token_file": _path,
     "tls": _flag,
     "tls_ca": _path,
-    "procfs": _path,
-    "sysfs": _path,
+    "procfs": _tree,
+    "sysfs": _tree,
+    "backend": _backend,
+    "cgroup": _cgroup,
+    "gpu": _flag,
+    "gpu_gpm": _flag,
+    "gpu_init_deadline_s": _number(1, 600),
+    "gpu_tick_deadline_s": _number(0.5, 60),
     "targets": _targets,
     "accept_peers": _flag,
     "ring_kib": _integer(16, 1_048_576),
@@ -297,6 +374,7 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "site": _text,
     "zone": _text,
     "operator": _text,
+    "ephemeral": _flag,
     "groups": _texts(64),
     "labels": _table(_text),
     "holds": _texts(256),
@@ -306,5 +384,5 @@ _PARSERS: dict[str, Callable[[Any], Any]] = {
     "speed": _number(0.001, 1e6),
 }
 
-if set(_PARSERS) != {f.name for f in fields(Settings)}:
+if set(_PARSERS) != set(Settings._fields):
     raise AssertionError("every setting has a parser, and the other way round")

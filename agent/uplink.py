@@ -12,7 +12,7 @@ import asyncio
 import random
 import ssl
 import time
-from collections.abc import Coroutine
+from collections.abc import Coroutine, Sequence
 from contextlib import suppress
 from typing import Protocol
 
@@ -35,11 +35,14 @@ from trimtab.wire import (
 from .backoff import delay_s
 from .emit import Log
 from .errors import Unsupported
+from .failover import Failover
 from .probes import tcp_info
-from .probes.resolve import Resolver, Target
+from .probes.resolve import Resolver
 from .probes.round_trips import RoundTrips
+from .probes.targets import Target
 from .ring import Ring
 from .settings import Address
+from .trouble import hint, plain
 
 RESOLVE_S = 10.0
 DIAL_S = 5.0  # for each address
@@ -50,6 +53,7 @@ SILENCE_S = 15.0
 GOOD_S = 10.0
 FAREWELL_S = 1.0
 READ_BYTES = 16 * 1024
+SLEEP_S = 60.0  # awake for so long after announcing sleep: it was called off
 BURST_FRAMES = 100  # between two looks at whether the other end keeps up
 
 
@@ -59,6 +63,10 @@ class Lost(Exception):
     def __init__(self, why: str, retry_s: float | None = None) -> None:
         super().__init__(why)
         self.retry_s = retry_s
+
+
+class GoingToSleep(Exception):
+    """The connection was ended on purpose, until the host is awake again."""
 
 
 class Caller(Protocol):
@@ -76,7 +84,7 @@ class Uplink:
 
     def __init__(
         self,
-        collector: Address,
+        collectors: Sequence[Address],
         ring: Ring,
         caller: Caller,
         log: Log,
@@ -84,22 +92,27 @@ class Uplink:
         tls: ssl.SSLContext | None = None,
         rng: random.Random | None = None,
     ) -> None:
-        self._collector = collector
+        self._failover = Failover(collectors)
         self._ring = ring
         self._caller = caller
         self._log = log
         self._tls = tls
         self._rng = rng or random.Random()
-        self._resolver = Resolver(Target(*collector))
+        self._resolver: Resolver | None = None  # of the collector being dialled
         self._wake = asyncio.Event()
         self._changed = asyncio.Event()  # acknowledged or disconnected
         self._trips = RoundTrips()
         self._greet_again = False
+        self._hung_up: str | None = None
+        self._going_to_sleep = False
+        self._awake = asyncio.Event()
         self._echo_due = False
         self._echoes = 0
         self._retransmits: int | None = None  # total, of this connection
         self._socket: tcp_info.Options | None = None
         self._heard_at = 0.0
+        self._connected_at: float | None = None
+        self.clock_offset_ms: int | None = None  # our wall clock minus theirs
         self.connected = False
         self.failure: str | None = None  # why not, while not connected
 
@@ -121,6 +134,19 @@ class Uplink:
                     self._changed.clear()
                     await self._changed.wait()
         return len(self._ring) == 0
+
+    def hang_up(self, why: str) -> None:
+        """End the connection, if there is one, and dial again."""
+        self._hung_up = why
+        self._going_to_sleep = False  # whatever was announced is over
+        self._wake.set()
+        self._awake.set()
+
+    def announce_sleep(self) -> None:
+        """Tell the collector that this host is about to sleep, and hang up."""
+        if self.connected:  # else there is nobody to tell
+            self._going_to_sleep = True
+            self._wake.set()
 
     def link(self) -> Link:
         """Return the figures of link 0: the connection itself."""
@@ -145,26 +171,50 @@ class Uplink:
         """Stay connected until cancelled; then say bye."""
         failures = 0
         while True:
-            started_at = time.monotonic()
+            self._connected_at = self._hung_up = None
             try:
                 await self._converse()
+            except GoingToSleep:
+                await self._sleep()
             except (Lost, ValueError, OSError, EOFError) as exc:
                 self._lost(exc)
-                if time.monotonic() - started_at > GOOD_S:
+                good = self._held_long()
+                if good:
                     failures = 0
+                if not self._failover.failed(good=good):
+                    continue  # another collector may be there
                 failures += 1
                 asked_s = getattr(exc, "retry_s", None) or 0.0
                 await asyncio.sleep(max(asked_s, delay_s(failures, self._rng)))
 
+    async def _sleep(self) -> None:
+        """Say nothing until the host is back, or did not go to sleep after all."""
+        self._log.info("sleep_announced")
+        self.connected = self._going_to_sleep = False
+        self._awake.clear()
+        with suppress(TimeoutError):
+            async with asyncio.timeout(SLEEP_S):
+                await self._awake.wait()
+
+    def _held_long(self) -> bool:
+        """Whether the connection that just ended had been a good one."""
+        connected_at = self._connected_at
+        return connected_at is not None and time.monotonic() - connected_at > GOOD_S
+
     def _lost(self, exc: BaseException) -> None:
-        failure = f"{exc}" or type(exc).__name__
+        failure = str(exc) if isinstance(exc, Lost) else plain(exc)
+        if not self.connected:
+            failure += hint(failure, exc, tls=self._tls is not None)
         if self.connected:
-            self._log.warning("disconnected", collector=self._collector, error=failure)
+            self._log.warning(
+                "disconnected", collector=self._failover.current, error=failure
+            )
         elif failure != self.failure:  # said once, not at each try
             self._log.warning(
-                "cannot_connect", collector=self._collector, error=failure
+                "cannot_connect", collector=self._failover.current, error=failure
             )
         self.connected = False
+        self.clock_offset_ms = None
         self.failure = failure
         self._changed.set()
 
@@ -173,8 +223,9 @@ class Uplink:
         try:
             stream = Stream()
             sent_seq = await self._enrol(reader, writer, stream)
-            self._log.info("connected", collector=self._collector)
+            self._log.info("connected", collector=self._failover.current)
             self.connected, self.failure = True, None
+            self._connected_at = time.monotonic()
             self._socket = writer.get_extra_info("socket")
             self._retransmits = None
             await _first_to_fail(
@@ -193,7 +244,10 @@ class Uplink:
 
     async def _dial(self) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
         """Return a connection to the first address that takes one."""
-        host, port = self._collector
+        target = Target(*self._failover.current)
+        host, port = target
+        if self._resolver is None or self._resolver.target != target:
+            self._resolver = Resolver(target)
         reasons = []
         for address in await self._resolver.addresses(RESOLVE_S):
             literal = address.sockaddr[0]
@@ -208,7 +262,8 @@ class Uplink:
             except TimeoutError:
                 reasons.append(f"{literal}: no connection within {DIAL_S:g} s")
             except OSError as exc:
-                reasons.append(f"{literal}: {exc.strerror or exc}")
+                why = plain(exc)
+                reasons.append(f"{literal}: {why}{hint(why, exc, tls=bool(self._tls))}")
         raise Lost("; ".join(reasons))
 
     async def _enrol(
@@ -252,9 +307,14 @@ class Uplink:
                 self._ring.acknowledge(message.seq)
                 self._changed.set()
             case Echo(reply=True):
-                self._trips.answered(message.ident, time.monotonic_ns() // 1000)
+                rtt_us = self._trips.answered(
+                    message.ident, time.monotonic_ns() // 1000
+                )
+                self._note_offset(message, rtt_us)
             case Echo():
-                writer.write(encode(message._replace(reply=True)))
+                unix_ms = time.time_ns() // 1_000_000
+                answer = message._replace(reply=True, unix_ms=unix_ms)
+                writer.write(encode(answer))
             case Welcome():  # to a hello said again
                 self._caller.welcomed(message)
             case Refused():
@@ -267,8 +327,20 @@ class Uplink:
             case _:
                 pass  # of a newer collector
 
+    def _note_offset(self, answer: Echo, rtt_us: int | None) -> None:
+        """Compare wall clocks, as NTP does: theirs was read halfway (RFC 5905)."""
+        if answer.unix_ms is not None and rtt_us is not None:
+            halfway_ms = time.time_ns() // 1_000_000 - rtt_us // 2000
+            self.clock_offset_ms = halfway_ms - answer.unix_ms
+
     async def _speak(self, writer: asyncio.StreamWriter, sent_seq: int) -> None:
         while True:
+            if self._hung_up is not None:
+                raise Lost(self._hung_up)
+            if self._going_to_sleep:
+                writer.write(encode(Bye(Farewell.SLEEP)))
+                await writer.drain()
+                raise GoingToSleep("this host is about to sleep")
             if self._greet_again:
                 self._greet_again = False
                 writer.write(encode(self._caller.hello()))
@@ -283,13 +355,14 @@ class Uplink:
             await self._next_wake()
 
     async def _next_wake(self) -> None:
-        left_s = self._heard_at + SILENCE_S - time.monotonic()
+        """Wait for something to send; ask for an echo when it gets quiet."""
         try:
-            async with asyncio.timeout(max(0.0, left_s)):
+            async with asyncio.timeout(SILENCE_S / 3):
                 await self._wake.wait()
         except TimeoutError:
-            if time.monotonic() - self._heard_at >= SILENCE_S:
-                raise Lost(f"nothing heard for {SILENCE_S:g} s") from None
+            self._echo_due = True
+        if time.monotonic() - self._heard_at >= SILENCE_S:
+            raise Lost(f"nothing heard for {SILENCE_S:g} s")
 
     def _echo(self) -> bytes:
         now_us = time.monotonic_ns() // 1000

@@ -1,4 +1,4 @@
-"""CPU time: the share that was not idle, and the share the hypervisor took.
+"""CPU time as the kernel counts it: what of it was busy, and what was stolen.
 
 Source: the cpu lines of procfs stat (proc_stat(5)), in ticks since boot.
 Guest time is inside user and nice already. Idle and iowait are counted
@@ -10,17 +10,14 @@ nonsense after a live migration, and a CPU that is switched off leaves its
 idle time, or takes it along, in the sum over all CPUs. So the sum is taken
 only while the same number of CPUs could have spent it in the time that
 passed; else the CPUs seen in both reads are added up one by one.
-Cost: one read of stat, one line of it parsed.
+cpu_busy.py is the probe of it.
 """
 
 import os
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from trimtab.agent.errors import Malformed, Unsupported
-from trimtab.agent.host import Source
-
-from .reading import Answer, Last, Reading
+from trimtab.agent.errors import Malformed
 
 TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
@@ -199,24 +196,3 @@ def _each(
         ticks = spent(before[cpu], after[cpu], 1)
         if ticks is not None and possible(ticks, elapsed_us, 1):
             yield ticks
-
-
-class CpuTime:
-    """The probe."""
-
-    signals = ("cpu.steal", "cpu.busy")
-
-    def __init__(self) -> None:
-        self._last = Last[Look]()
-
-    def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
-        """Return both shares since the sample before, 0.0-1.0; first time None."""
-        after = look(source.proc("stat"))
-        before = self._last.swap(after, now_us)
-        now = before and between(before[0], after, before[1])
-        return {
-            "cpu.steal": Unsupported("stat has no steal column")
-            if after.total.steal is None
-            else Reading(now and now.steal),
-            "cpu.busy": Reading(now and now.busy),
-        }

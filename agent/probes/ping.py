@@ -23,8 +23,9 @@ from typing import NamedTuple
 from trimtab.agent.errors import Contained, Unsupported
 from trimtab.wire import Hole, Link, Method, State
 
-from .resolve import Address, Resolver, Target, parse_target
+from .resolve import Resolver
 from .round_trips import RoundTrips
+from .targets import Address, Target, parse_target
 
 METHODS = (Method.ICMP_DATAGRAM, Method.ICMP_RAW, Method.TCP_CONNECT)
 PATIENCE = 3

@@ -18,6 +18,10 @@ from trimtab.agent.host import Source
 MEND = (
     "boot the kernel with psi=1; it needs Linux 4.20 or newer, built with CONFIG_PSI=y"
 )
+IRQ_MEND = (
+    "run Linux 6.1 or newer, built with CONFIG_PSI=y and"
+    " CONFIG_IRQ_TIME_ACCOUNTING=y, and boot it with psi=1"
+)
 
 _LINE = re.compile(
     rb"^(some|full) avg10=(\d+\.\d+) avg60=(\d+\.\d+) avg300=(\d+\.\d+)"
@@ -69,14 +73,20 @@ def pressure(before_us: int, after_us: int, elapsed_us: int) -> float | None:
     return min(1.0, (after_us - before_us) / elapsed_us)
 
 
-def read(source: Source, name: str) -> Pressure:
+def read(source: Source, name: str, group: str | None = None) -> Pressure:
     """Return the pressure on `name`; Unsupported if the kernel keeps none.
 
-    Where PSI is built in but off, old kernels let the file be opened and
-    refuse (EOPNOTSUPP) only when it is read.
+    `group` is the folder of a control group in sysfs; None is the host. Where
+    PSI is built in but off, old kernels let the file be opened and refuse
+    (EOPNOTSUPP) only when it is read.
     """
     try:
-        text = source.proc(f"pressure/{name}")
+        text = (
+            source.proc(f"pressure/{name}")
+            if group is None
+            else source.sys(f"{group}/{name}.pressure")
+        )
     except Unsupported as exc:
-        raise Unsupported(f"no pressure stall information: {exc}", MEND) from exc
+        mend = IRQ_MEND if name == "irq" else MEND
+        raise Unsupported(f"no pressure stall information: {exc}", mend) from exc
     return parse(text)

@@ -1,12 +1,15 @@
 """What a probe answers, and what it remembers from one sample to the next."""
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Generic, NamedTuple, Protocol, TypeVar
 
 from trimtab.agent.errors import Unsupported
 from trimtab.agent.host import Source
+from trimtab.wire import Scope
 
 T = TypeVar("T")
+
+EVENTS = "events"  # the unit of a count since the sample before
 
 
 class Reading(NamedTuple):
@@ -14,10 +17,21 @@ class Reading(NamedTuple):
 
     value: float | None
     note: str = ""  # how the source departs from the usual one
+    scope: Scope = Scope.HOST  # whose value it is
 
 
 # A signal that this host will never give, beside others that it does.
 Answer = Reading | Unsupported
+
+
+def greatest(readings: Iterable[Reading]) -> Reading:
+    """Return the reading of the greatest value; one without value if none has."""
+    found = Reading(None)
+    for reading in readings:
+        value = reading.value
+        if value is not None and (found.value is None or value > found.value):
+            found = reading
+    return found
 
 
 class Probe(Protocol):

@@ -4,7 +4,9 @@ Source: `procs_running` of procfs stat, else the first half of loadavg's
 fourth field, which is the same number; both count the task that reads, hence
 minus one. The load averages themselves count tasks waiting for disks and lag
 by minutes, so they are left out. Smoothed over a second, as a single look at
-so fast a number says little. Cost: none beyond cpu_time.py's read of stat.
+so fast a number says little. Control groups have no such number: where one is
+watched in place of the host there is no run queue. Cost: none beyond
+cpu_busy.py's read of stat.
 """
 
 import math
@@ -12,15 +14,14 @@ import re
 from collections.abc import Mapping
 from contextlib import suppress
 
-from trimtab.agent import inventory
 from trimtab.agent.errors import Malformed, Unsupported
 from trimtab.agent.host import Source
 
 from .lines import number
 from .reading import Answer, Last, Reading
+from .usable_cpus import UsableCpus
 
 TAU_US = 1_000_000
-CPUS_EVERY_US = 10_000_000  # CPUs come and go seldom
 
 _LOADAVG = re.compile(rb"\S+ \S+ \S+ (\d+)/\d+\b")
 
@@ -66,19 +67,24 @@ class RunQueue:
 
     signals = ("cpu.run_queue",)
 
-    def __init__(self) -> None:
+    def __init__(self, cpus: UsableCpus | None = None) -> None:
         self._last = Last[float]()
         self._excess: float | None = None
-        self._cpus = 1
-        self._cpus_until_us: int | None = None
+        self._cpus = cpus or UsableCpus()
 
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return tasks per CPU, 0.0 upwards, from the first sample on."""
-        if self._cpus_until_us is None or now_us >= self._cpus_until_us:
-            self._cpus = inventory.usable_cpus(source)
-            self._cpus_until_us = now_us + CPUS_EVERY_US
+        if source.cgroup is not None:
+            raise Unsupported(
+                "runnable tasks are counted for the whole host only, and"
+                f" {source.cgroup} is watched in its place"
+            )
         running, note = read(source)
         excess = float(max(0, running - 1))
         before = self._last.swap(excess, now_us)
         self._excess = smooth(self._excess, excess, before[1] if before else 0)
-        return {"cpu.run_queue": Reading(self._excess / self._cpus, note)}
+        return {
+            "cpu.run_queue": Reading(
+                self._excess / self._cpus.count(source, now_us), note
+            )
+        }

@@ -13,11 +13,14 @@ from random import Random
 import pytest
 
 from trimtab.agent.agent import Agent
+from trimtab.agent.clocks import monotonic_ms
 from trimtab.agent.emit import Log
+from trimtab.agent.failover import Failover
 from trimtab.agent.host import Host
 from trimtab.agent.identity import load_or_make
 from trimtab.agent.notify import Manager
-from trimtab.agent.settings import Address, Settings
+from trimtab.agent.settings import Address, Collectors, Settings
+from trimtab.agent.starting import Start
 from trimtab.balancer import Router
 from trimtab.collector.clock import SystemClock
 from trimtab.collector.core import Collector
@@ -36,14 +39,14 @@ def _impatient(monkeypatch):
 
 
 @asynccontextmanager
-async def collecting(tmp_path, port, **settings):
+async def collecting(tmp_path, port, host="127.0.0.1", **settings):
     """Yield a collector that listens, ticks and commits until it is dropped."""
     chosen = CollectorSettings(state_dir=tmp_path / "collector", **settings)
     store = Store(chosen.database)
     collector = Collector(chosen, store, SystemClock(), Router(Random(1)))
     ingest = Ingest(collector.intake, 100)
     loop = asyncio.get_running_loop()
-    server = await loop.create_server(ingest.connection, "127.0.0.1", port)
+    server = await loop.create_server(ingest.connection, host, port)
 
     async def turn():
         while True:
@@ -65,9 +68,9 @@ async def collecting(tmp_path, port, **settings):
         store.close()
 
 
-def make_agent(tmp_path, port, log=None, **settings):
+def make_agent(tmp_path, port, log=None, others=(), **settings):
     chosen = Settings(
-        collector=Address(("127.0.0.1", port)),
+        collector=Collectors(Address(("127.0.0.1", p)) for p in (port, *others)),
         name="under-test",
         interval_s=INTERVAL_S,
         state_dir=tmp_path / "agent",
@@ -76,7 +79,7 @@ def make_agent(tmp_path, port, log=None, **settings):
     identity = load_or_make(chosen.state_dir)
     host = Host(chosen.procfs, chosen.sysfs)
     log = log or Log(stream=io.StringIO())
-    return Agent(chosen, identity, None, host, log, Manager({}), None)
+    return Agent(Start(chosen, identity, None, host, log, None), Manager({}))
 
 
 @asynccontextmanager
@@ -172,7 +175,7 @@ def test_a_refused_agent_says_so_once_and_goes_on_sampling(tmp_path, free_port):
             agent = make_agent(tmp_path, port, Log("json", stream=out))
             async with running(agent):
                 await until(lambda: collector.intake.counts.connections > 2, 30)
-                assert len(agent._ring) > 5
+                await until(lambda: len(agent._ring) > 5)
         events = [json.loads(line) for line in out.getvalue().splitlines()]
         refused = [e for e in events if e["event"] == "cannot_connect"]
         assert len(refused) == 1
@@ -235,5 +238,55 @@ def test_a_host_without_psi_is_scored_on_what_it_has(tmp_path, free_port, fixtur
             assert readings[0] != readings[0]  # NaN, no reading
             assert collector.fleet.score[0] > 0
             assert collector.fleet.confidence[0] < 1
+
+    asyncio.run(scenario())
+
+
+def test_a_second_collector_takes_over_when_the_first_is_gone(tmp_path, free_port):
+    async def scenario():
+        first, second = free_port(), free_port()
+        agent = make_agent(tmp_path, first, others=(second,))
+        async with collecting(tmp_path / "b", second) as backup, running(agent):
+            async with collecting(tmp_path / "a", first) as main:
+                await until(lambda: len(main.fleet) or len(backup.fleet))
+                taken = main if len(main.fleet) else backup
+                await until(lambda: taken.fleet.frames[0] > 3)
+            await until(lambda: len(backup.fleet) and backup.fleet.frames[0] > 3)
+
+    asyncio.run(scenario())
+
+
+def test_a_host_that_slept_dials_anew(tmp_path, free_port, monkeypatch):
+    """A38: boot clock minus monotonic is the time spent asleep."""
+    slept_ms = 0
+    monkeypatch.setattr(
+        "trimtab.agent.agent.monotonic_ms", lambda: monotonic_ms() - slept_ms
+    )
+    out = io.StringIO()
+
+    async def scenario():
+        nonlocal slept_ms
+        port = free_port()
+        agent = make_agent(tmp_path, port, Log("json", stream=out))
+        async with collecting(tmp_path, port) as collector, running(agent):
+            await until(lambda: len(collector.fleet) and collector.fleet.frames[0] > 3)
+            connections = collector.intake.counts.connections
+            slept_ms = 3_600_000
+            await until(lambda: collector.intake.counts.connections > connections)
+
+    asyncio.run(scenario())
+    events = [json.loads(line) for line in out.getvalue().splitlines()]
+    assert any(e["event"] == "resumed" and e["slept_s"] == 3600 for e in events)
+
+
+def test_an_ipv6_only_collector_is_reached(tmp_path, free_port):
+    """A46."""
+
+    async def scenario():
+        port = free_port()
+        agent = make_agent(tmp_path, port)
+        agent._uplink._failover = Failover([Address(("::1", port))])
+        async with collecting(tmp_path, port, host="::1") as collector, running(agent):
+            await until(lambda: len(collector.fleet) and collector.fleet.frames[0] > 3)
 
     asyncio.run(scenario())

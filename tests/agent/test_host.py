@@ -106,5 +106,42 @@ def test_within_a_moment_a_file_stands_still(tmp_path: Path) -> None:
     assert moment.proc("stat") == b"one"
     file.write_bytes(b"another")
     assert moment.proc("stat") == b"one"
+    assert moment.sys("stat") == b"another"
     assert Moment(host).proc("stat") == b"another"
     host.close()
+
+
+def test_what_is_read_seldom_is_not_kept_open(tmp_path: Path) -> None:
+    file = tmp_path / "limit"
+    file.write_bytes(b"one")
+    host = Host(tmp_path, tmp_path)
+    assert host.look("limit") == b"one"
+    assert descriptors_into(tmp_path) == 0
+    with pytest.raises(Unsupported, match="absent"):
+        host.look("absent")
+
+
+def test_what_was_forgotten_is_opened_anew(tmp_path: Path) -> None:
+    for folder in ("a", "ab"):
+        (tmp_path / folder).mkdir()
+        (tmp_path / folder / "usage").write_bytes(b"one")
+    host = Host(tmp_path, tmp_path)
+    host.sys("a/usage")
+    host.sys("ab/usage")
+    (tmp_path / "a/usage").unlink()
+    (tmp_path / "a/usage").write_bytes(b"another")
+    host.forget("a")
+    assert descriptors_into(tmp_path) == 1
+    assert host.sys("a/usage") == b"another"
+    host.close()
+
+
+def test_a_folder_is_listed_in_order_or_empty(tmp_path: Path) -> None:
+    for name in ("b", "a", "c"):
+        (tmp_path / name).write_bytes(b"")
+    host = Host(tmp_path, tmp_path)
+    assert list(host.names(".")) == ["a", "b", "c"]
+    assert list(host.names("absent")) == list(host.names("a")) == []
+    assert host.has("a")
+    assert not host.has("a/b")
+    assert not host.has("odd\0name")

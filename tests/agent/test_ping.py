@@ -11,10 +11,10 @@ import pytest
 from trimtab.agent.errors import Unsupported
 from trimtab.agent.probes import ping
 from trimtab.agent.probes.ping import METHODS, NoAnswer, Pinger
-from trimtab.agent.probes.resolve import (
+from trimtab.agent.probes.resolve import Resolver
+from trimtab.agent.probes.targets import (
     DEFAULT_PORT,
     Address,
-    Resolver,
     Target,
     addresses,
     parse_target,

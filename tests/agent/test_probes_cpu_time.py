@@ -7,7 +7,8 @@ from hypothesis import strategies as st
 from trimtab.agent.errors import Malformed, Unsupported
 from trimtab.agent.host import Host
 from trimtab.agent.probes import cpu_time
-from trimtab.agent.probes.cpu_time import CpuTime, Shares, Spent, Ticks
+from trimtab.agent.probes.cpu_busy import CpuBusy
+from trimtab.agent.probes.cpu_time import Shares, Spent, Ticks
 from trimtab.agent.probes.reading import Reading
 
 BASE = Ticks(1000, 100, 500, 80_000, 200, 10, 20, 30, 400, 40)
@@ -125,7 +126,7 @@ def test_openvz_lacks_the_guest_columns_and_has_an_empty_line(fixtures: Path) ->
 
 
 def test_a_kernel_without_a_steal_column_still_gives_busy(tmp_path: Path) -> None:
-    host, probe = Host(tmp_path, tmp_path), CpuTime()
+    host, probe = Host(tmp_path, tmp_path), CpuBusy()
     (tmp_path / "stat").write_text("cpu 0 0 0 0\ncpu0 0 0 0 0\n")
     probe.sample(host, 0)
     (tmp_path / "stat").write_text("cpu 10 0 0 90\ncpu0 10 0 0 90\n")

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from trimtab.agent.errors import Malformed, Unsupported
 from trimtab.agent.host import Host
-from trimtab.agent.probes import run_queue
+from trimtab.agent.probes import run_queue, usable_cpus
 from trimtab.agent.probes.reading import Reading
 from trimtab.agent.probes.run_queue import RunQueue
 
@@ -82,6 +82,12 @@ def test_without_procs_running_loadavg_is_read_and_named(tmp_path: Path) -> None
     host.close()
 
 
+def test_a_control_group_has_no_run_queue_of_its_own(fixtures: Path) -> None:
+    host = Host(fixtures / "ordinary/proc", fixtures / "ordinary/sys", "/a/b")
+    with pytest.raises(Unsupported, match="whole host only, and /a/b"):
+        RunQueue().sample(host, 0)
+
+
 def test_without_either_file_it_is_unsupported(tmp_path: Path) -> None:
     with pytest.raises(Unsupported):
         RunQueue().sample(Host(tmp_path, tmp_path), 0)
@@ -95,6 +101,6 @@ def test_cpus_that_come_later_are_counted(tmp_path: Path) -> None:
     host, probe = Host(tmp_path, tmp_path), RunQueue()
     assert probe.sample(host, 0) == {"cpu.run_queue": Reading(8.0)}
     online.write_text("0-3\n")
-    later = probe.sample(host, run_queue.CPUS_EVERY_US)
+    later = probe.sample(host, usable_cpus.EVERY_US)
     assert later == {"cpu.run_queue": Reading(2.0)}
     host.close()

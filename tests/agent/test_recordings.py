@@ -8,30 +8,38 @@ import errno
 import json
 import os
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from trimtab.agent import cgroups
 from trimtab.agent.errors import Malformed, Unsupported
 from trimtab.agent.host import Host
 from trimtab.agent.inventory import parse_cpuinfo, parse_cpulist, usable_cpus
-from trimtab.agent.probes import cpu_time, lines, memory_available, psi, run_queue
+from trimtab.agent.probes import (
+    cpu_time,
+    cpu_usage,
+    lines,
+    memory_available,
+    network,
+    psi,
+    run_queue,
+    throttle,
+)
 from trimtab.agent.probes.cpu_time import Ticks
 from trimtab.agent.sampler import Sampler
+from trimtab.wire import Scope, State
 
-# Of signals that no probe here reads: control groups, GPUs, heat, cards, and
-# the load average, which is left out on purpose.
+# Of signals that no probe here reads: AMD's GPUs, heat, and the load average,
+# which is left out on purpose.
 ELSEWHERE = {
-    "procfs-8cpu": {"load1", "amd_gpu", "thermal_c", "thermal_note", "eth0"},
+    "procfs-8cpu": {"load1", "amd_gpu", "thermal_c", "thermal_note"},
     "node_exporter": {"load1"},
-    "docker-v1-and-v2": {"pid 985", "pid 312"},
-    "ubuntu1804-hybrid": {"pid 3757"},
-    "telegraf-cgroup/v2": {
-        "cpu_limit_cpus",
-        "memory_max_bytes",
-        "memory_current_bytes",
-    },
+    "docker-v1-and-v2": set(),
+    "ubuntu1804-hybrid": set(),
+    "telegraf-cgroup/v2": set(),
     "single-files": set(),
 }
 
@@ -72,6 +80,70 @@ def available_line(folder: Path) -> int | None:
     return lines.number((folder / "proc/meminfo").read_bytes(), b"MemAvailable:")
 
 
+def eth0(tree: Path) -> dict[str, object]:
+    found = network.read(Host(tree / "proc", tree / "sys"), "eth0")
+    return {"speed_mbps": found.speed_mbit, "operstate": "up" if found.up else "down"}
+
+
+def group_of(tree: Path, pid: int) -> dict[str, object]:
+    """Return what the control group of a process says, watched by its path."""
+    paths = cgroups.parse_membership((tree / f"proc/{pid}/cgroup").read_bytes())
+    path = paths.get("memory") or paths[cgroups.V2]
+    host = Host(tree / "proc", tree / "sys", path)
+    group = cgroups.locate(host)
+    (cpu,) = group.cpu
+    (memory,) = group.memory
+    version = memory.version
+    amount = "memory.current" if version == 2 else "memory.usage_in_bytes"
+    used = cgroups.parse_limit(host.sys(f"{memory.folder}/{amount}"))
+    usage_us = cpu.usage and cpu_usage.parse(host.sys(cpu.usage))
+    stall = None
+    with suppress(Unsupported):  # older than pressure, or a v1 group
+        stall = group.pressure and psi.read(host, "cpu", group.pressure)
+    found: dict[str, object] = {
+        "version": version,
+        "cgroup": path,
+        "cpu_quota": group.quota_cpus(),
+        "cpu_max": group.quota_cpus(),
+        "memory_limit": group.limit_bytes(),
+        "memory_max": group.limit_bytes(),
+        "memory_usage_bytes": used,
+        "memory_current_bytes": used,
+        "cpu_usage_s": usage_us and usage_us / 1e6,
+        "psi_cpu_some_avg10": stall and some(stall).avg10_pct,
+    }
+    if version == 1:
+        limit = host.sys(f"{memory.folder}/memory.limit_in_bytes")
+        found["memory_limit_raw"] = int(limit)
+    with suppress(Malformed):
+        throttled = throttle.parse(host.sys(f"{cpu.folder}/cpu.stat"))
+        found["throttled_periods"] = throttled.throttled_periods
+        found["periods"] = throttled.periods
+        found["throttled_s"] = throttled.throttled_us / 1e6
+    if group.pressure and version == 1:
+        assert group.pressure.startswith("fs/cgroup/unified/")
+        assert not (tree / "sys" / group.pressure / "cpu.max").exists()
+        found["version"] = (
+            "hybrid: controllers on v1, v2 mounted at /sys/fs/cgroup/unified"
+            " without controllers"
+        )
+    host.close()
+    return found
+
+
+def limits_of(folder: Path) -> dict[str, object]:
+    """Return what a recorded folder of v2 says of itself."""
+    read = {
+        name: (folder / name).read_bytes()
+        for name in ("cpu.max", "memory.max", "memory.current")
+    }
+    return {
+        "cpu_limit_cpus": cgroups.parse_cpu_max(read["cpu.max"]),
+        "memory_max_bytes": cgroups.parse_limit(read["memory.max"]),
+        "memory_current_bytes": cgroups.parse_limit(read["memory.current"]),
+    }
+
+
 # What each key of a tree is read by; `between` says whether it is in bounds.
 TREE: Mapping[str, Callable[[Path], object]] = {
     "cpus": lambda tree: usable_cpus(Host(tree / "proc", tree / "sys")),
@@ -93,6 +165,10 @@ TREE: Mapping[str, Callable[[Path], object]] = {
     },
     "sys_cpu_online": lambda tree: cpu_list(tree, "online"),
     "sys_cpu_isolated": lambda tree: cpu_list(tree, "isolated"),
+    "eth0": eth0,
+    "cpu_limit_cpus": lambda group: limits_of(group)["cpu_limit_cpus"],
+    "memory_max_bytes": lambda group: limits_of(group)["memory_max_bytes"],
+    "memory_current_bytes": lambda group: limits_of(group)["memory_current_bytes"],
     # A folder of a control group, whose pressure files have the same form.
     "psi_cpu_some_avg60": lambda group: (
         some(psi.parse((group / "cpu.pressure").read_bytes())).avg60_pct
@@ -155,10 +231,43 @@ def test_every_listed_value_of_a_recorded_tree_is_met(recordings: Path) -> None:
         for key, value in values.items():
             if key in ELSEWHERE[name] or name == "single-files":
                 continue
-            if key == "mem_available_between_kib":
+            if key.startswith("pid "):
+                found = group_of(tree, int(key.split()[1]))
+                for part, right in value.items():
+                    assert met(found[part], right), (name, key, part)
+            elif key == "mem_available_between_kib":
                 assert between(tree, value), (name, key)
             else:
                 assert TREE[key](tree) == value, (name, key)
+
+
+def met(found: object, right: object) -> bool:
+    # Nanoseconds of v1 are read as whole microseconds.
+    if isinstance(right, float):
+        return found == pytest.approx(right, abs=1e-6)
+    return found == right
+
+
+def test_recorded_containers_are_sampled_without_an_error(
+    recordings: Path, fixtures: Path, tmp_path: Path
+) -> None:
+    # The path of PID 1 is from outside, so the mount's root is the container's.
+    tree = recordings / "linux-proc/docker-v1-and-v2"
+    group = cgroups.locate(Host(tree / "proc", tree / "sys"))
+    assert [level.folder for level in group.cpu] == ["fs/cgroup/cpu"]
+    assert [level.folder for level in group.memory] == ["fs/cgroup/memory"]
+    # One of v2 as its own container sees it, beside a host with nothing to do.
+    mount = tmp_path / "sys/fs"
+    mount.mkdir(parents=True)
+    (mount / "cgroup").symlink_to(recordings / "linux-proc/telegraf-cgroup/v2")
+    host = Host(fixtures / "ordinary/proc", tmp_path / "sys", "/")
+    sampler = Sampler(host)
+    sampler.sample(10**9)
+    readings = sampler.sample(2 * 10**9)
+    host.close()
+    assert readings.cpu.throttled == 0.0
+    assert readings.cpu.scope is Scope.CONTAINER
+    assert State.ERROR not in {hole.state for hole in readings.holes}
 
 
 def test_every_pressure_file_of_a_recorded_control_group_parses(

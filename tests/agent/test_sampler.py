@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from trimtab.agent.cgroups import Groups
 from trimtab.agent.errors import Unsupported
 from trimtab.agent.host import Host, Source
 from trimtab.agent.probes.reading import Answer, Reading
@@ -14,9 +15,11 @@ from trimtab.wire import (
     Cpu,
     Frame,
     Hole,
+    Io,
     Link,
     Memory,
     Method,
+    Net,
     State,
     Stream,
     encode,
@@ -63,11 +66,10 @@ def test_a_container_without_psi_is_read_as_far_as_it_goes(no_psi: Host) -> None
     assert readings.memory == Memory(
         available=0.5, swap_in_bytes_s=0.0, swap_out_bytes_s=0.0, major_faults_s=0.0
     )
-    assert readings.holes == (
-        Hole("cpu.stall", State.UNSUPPORTED),
-        Hole("memory.stall_some", State.UNSUPPORTED),
-        Hole("memory.stall_full", State.UNSUPPORTED),
-    )
+    assert (readings.io, readings.net) == (Io(), Net())
+    missing = {hole.signal for hole in readings.holes}
+    assert missing >= {"cpu.stall", "memory.stall_some", "io.stall_full"}
+    assert {hole.state for hole in readings.holes} == {State.UNSUPPORTED}
     stall = readings.signals[0]
     assert "psi=1" in stall.mend
     assert "pressure/cpu" in stall.reason
@@ -79,8 +81,24 @@ def test_before_a_difference_can_be_taken_there_is_no_value_and_no_hole(
     host = Host(fixtures / "ordinary/proc", fixtures / "ordinary/sys")
     readings = Sampler(host).sample(0)
     assert readings.holes == ()
-    assert readings.cpu == Cpu(run_queue=2.0)
-    assert readings.memory == Memory(available=0.5)
+    assert readings.cpu == Cpu(run_queue=2.0, throttled=0.0, throttled_periods=0.0)
+    assert readings.memory == Memory(available=0.5, high_events=0, max_events=0)
+    assert (readings.io, readings.net) == (Io(), Net())
+    host.close()
+
+
+def test_an_ordinary_host_where_nothing_moves_is_read_in_full(fixtures: Path) -> None:
+    host = Host(fixtures / "ordinary/proc", fixtures / "ordinary/sys")
+    sampler = Sampler(host)
+    sampler.sample(0)
+    readings = sampler.sample(S)
+    assert readings.holes == ()
+    assert readings.cpu == Cpu(
+        stall=0.0, run_queue=2.0, throttled=0.0, throttled_periods=0.0, irq_stall=0.0
+    )
+    assert readings.memory == Memory(0.0, 0.0, 0.5, 0.0, 0.0, 0.0, 0.0, 0, 0, 0)
+    assert readings.io == Io(0.0, 0.0)
+    assert readings.net == Net(0.0, 0.0, 0.0, 0.0)
     host.close()
 
 
@@ -107,7 +125,7 @@ def test_a_probe_that_fails_is_an_error_with_its_reason_and_asked_again(
 
 
 def test_one_failing_probe_leaves_the_others_alone(no_psi: Host) -> None:
-    sampler = Sampler(no_psi, [Scripted(RuntimeError("bug")), *probes()[1:]])
+    sampler = Sampler(no_psi, [Scripted(RuntimeError("bug")), *probes(Groups())[1:]])
     assert sampler.sample(0).memory.available == 0.5
 
 
@@ -162,9 +180,26 @@ def test_a_single_costly_sample_does_not_make_a_probe_rest(no_psi: Host) -> None
     assert values == [0.1, 0.2, 0.3]
 
 
-def test_every_signal_of_cpu_and_memory_has_a_probe_and_a_unit() -> None:
-    ours = {name for name in NUMBERS if name.startswith(("cpu.", "memory."))}
-    assert {name for probe in probes() for name in probe.signals} == ours
+def test_events_that_were_told_are_not_told_again_while_a_probe_rests(
+    no_psi: Host,
+) -> None:
+    class Kills(Scripted):
+        signals = ("memory.oom_kills",)
+
+        def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
+            return {"memory.oom_kills": Reading(3.0)}
+
+    clock = iter(range(0, 10**12, 25_000_000))
+    sampler = Sampler(no_psi, [Kills()], processor_ns=lambda: next(clock))
+    told = [sampler.sample(second * S).memory.oom_kills for second in range(7)]
+    assert told == [3, 3, None, None, None, None, 3]
+
+
+def test_every_signal_of_the_host_has_a_probe_and_a_unit() -> None:
+    ours = {
+        name for name in NUMBERS if name.startswith(("cpu.", "memory.", "io.", "nic."))
+    }
+    assert {name for probe in probes(Groups()) for name in probe.signals} == ours
     assert set(UNITS) == ours
 
 
@@ -175,7 +210,7 @@ def test_every_signal_has_its_row_of_the_metrics_page(fixtures: Path) -> None:
     assert set(rows) == set(SIGNALS.values())
 
 
-def test_a_sample_of_this_very_host_fits_a_frame_of_96_bytes() -> None:
+def test_a_sample_of_this_very_host_fits_a_frame_of_160_bytes() -> None:
     host = Host()
     sampler = Sampler(host)
     sampler.sample(0)
@@ -184,10 +219,49 @@ def test_a_sample_of_this_very_host_fits_a_frame_of_96_bytes() -> None:
     assert readings.memory.available is not None
     link = Link(0, Method.ECHO, 120_000, 100_000, 150_000, 20_000, None, 100)
     frame = Frame(
-        2**20, 2**40, 0, readings.cpu, readings.memory, (link,), readings.holes
+        seq=2**20,
+        boot_ms=2**40,
+        gaps=0,
+        cpu=readings.cpu,
+        memory=readings.memory,
+        links=(link,),
+        holes=readings.holes,
+        io=readings.io,
+        net=readings.net,
     )
     data = encode(frame)
-    assert len(data) <= 96
+    assert len(data) <= 160
     (decoded,) = Stream().feed(data)
     assert isinstance(decoded, Frame)
     assert decoded.holes == readings.holes
+
+
+def test_slow_signals_are_read_seldom_and_keep_their_value(no_psi: Host) -> None:
+    class Slow(Scripted):
+        signals = ("memory.oom_kills",)
+
+        def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
+            (answer,) = super().sample(source, now_us).values()
+            return {"memory.oom_kills": answer}
+
+    slow, quick = Slow(2.0, 3.0), Scripted(*(0.1 * n for n in range(1, 9)))
+    sampler = Sampler(no_psi, [slow, quick], slow_s=5.0)
+    seen = [sampler.sample(second * S) for second in range(7)]
+    assert (slow.asked, quick.asked) == (2, 7)
+    # Events are told once, when they were read, and are unknown in between.
+    assert [r.memory.oom_kills for r in seen] == [2, None, None, None, None, 3, None]
+    assert all(not readings.holes for readings in seen)
+
+
+def test_the_core_of_a_sample_of_this_very_host_fits_96_bytes() -> None:
+    """CPU, memory and one link, as the agent of the first version sent them."""
+    host = Host()
+    sampler = Sampler(host)
+    sampler.sample(0)
+    readings = sampler.sample(S)
+    host.close()
+    core_cpu, core_memory = Cpu(*readings.cpu[:4]), Memory(*readings.memory[:6])
+    assert core_memory.available is not None
+    link = Link(0, Method.ECHO, 120_000, 100_000, 150_000, 20_000, None, 100)
+    frame = Frame(2**42, 2**42, 5, core_cpu, core_memory, (link,))
+    assert 30 < len(encode(frame)) <= 96

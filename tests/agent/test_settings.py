@@ -22,7 +22,7 @@ def write(tmp_path, text):
 
 def test_defaults_dial_this_host():
     settings = load(None, {}, {})
-    assert settings.collector == Address(("127.0.0.1", 7766))
+    assert settings.collector == (Address(("127.0.0.1", 7766)),)
     assert str(settings.collector) == "127.0.0.1:7766"
     assert settings.interval_s == 1.0
 
@@ -123,3 +123,12 @@ def test_what_the_operator_says_of_a_node_goes_into_its_inventory():
     assert inventory.groups == ("fibre-7",)
     assert inventory.slots == 4
     assert inventory.cpus is None  # measured, not said
+
+
+def test_several_collectors_are_a_list():
+    settings = load(None, {"TRIMTAB_COLLECTOR": '["a:1", "[::1]:2"]'}, {})
+    assert str(settings.collector) == "a:1, [::1]:2"
+    assert len(settings.collector) == 2
+    for wrong in ("[]", '["a"]', '["a:1", 5]'):
+        with pytest.raises(BadSettings):
+            load(None, {"TRIMTAB_COLLECTOR": wrong}, {})
