@@ -12,6 +12,7 @@ what came back.
 """
 
 from .api import Client
+from .authority import BadAuthority
 from .base_url import DEFAULT_URL, BadUrl, parse_base
 from .decisions import (
     Alternative,
@@ -33,6 +34,7 @@ __all__ = [
     "DEFAULT_URL",
     "Alternative",
     "ApiError",
+    "BadAuthority",
     "BadUrl",
     "Candidate",
     "Client",

@@ -8,24 +8,18 @@ where it was meant for and nowhere else.
 
 import dataclasses
 import json
+import os
 import re
 from collections.abc import Callable, Iterable, Mapping
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Literal, Self, TypeVar
+from typing import Any, Literal, NamedTuple, Self, TypeVar
 from urllib.parse import quote, urlencode
 
 import urllib3
-from urllib3.exceptions import (
-    ConnectTimeoutError,
-    HTTPError,
-    NameResolutionError,
-    NewConnectionError,
-    ProtocolError,
-    ReadTimeoutError,
-    SSLError,
-)
+from urllib3.exceptions import HTTPError, ProtocolError
 
+from .authority import trust
 from .base_url import DEFAULT_URL, parse_base
 from .decisions import (
     Closed,
@@ -41,21 +35,37 @@ from .fields import Fields, Unexpected
 from .history import History, parse_history
 from .nodes import Node, NodeSummary, parse_node, parse_summary
 from .ready import Ready, parse_ready
+from .refusals import refusal
+from .unanswered import other_scheme, unanswered
 
 _T = TypeVar("_T")
 _NOT_FOUND = ("urn:trimtab:no-node", "urn:trimtab:no-decision")
 _NO_FIT = "urn:trimtab:no-fit"
+_CHECK_URL = "Check --url or TRIMTAB_URL; the API is on port 7767 unless set"
+
+
+class _Answer(NamedTuple):
+    line: str  # what was asked: method and URL
+    status: int
+    challenge: str  # the WWW-Authenticate header
+    body: object  # of JSON
 
 
 class Client:
     """A collector, by its URL; a context manager.
 
-    A call waits `timeout_s` to connect and as long again for each read. Every
-    call may raise ApiError. BadUrl or ValueError for arguments that can't be.
+    A call waits `timeout_s` to connect and as long again for each read. Of
+    https the certificates in the PEM file `ca_file` are trusted, instead of the
+    system's. Every call may raise ApiError. BadUrl, BadAuthority or another
+    ValueError for arguments that can't be.
     """
 
     def __init__(
-        self, url: str = DEFAULT_URL, token: str | None = None, timeout_s: float = 5.0
+        self,
+        url: str = DEFAULT_URL,
+        token: str | None = None,
+        timeout_s: float = 5.0,
+        ca_file: str | os.PathLike[str] | None = None,
     ) -> None:
         self.url = parse_base(url)
         headers = {"Accept": "application/json"}
@@ -64,10 +74,12 @@ class Client:
                 # Not shown, and not left to the HTTP library, which shows it.
                 raise ValueError("a token is printable ASCII without spaces")
             headers["Authorization"] = f"Bearer {token}"
+        self._token_given = token is not None
         self._pool = urllib3.PoolManager(
             headers=headers,
             retries=False,
             timeout=urllib3.Timeout(connect=timeout_s, read=timeout_s),
+            ssl_context=trust(ca_file),
         )
 
     def __repr__(self) -> str:
@@ -121,12 +133,12 @@ class Client:
 
         A decision is a lease on its node: tell how it went with `outcome`.
         """
-        line, status, body = self._ask("POST", "/v1/route", dict(task or {}))
-        if status == HTTPStatus.CONFLICT:
-            problem = _problem(body)
+        answer = self._ask("POST", "/v1/route", dict(task or {}))
+        if answer.status == HTTPStatus.CONFLICT:
+            problem = _problem(answer.body)
             if problem is not None and problem.get("type") == _NO_FIT:
-                return _parsed(line, problem, parse_no_fit)
-        return _good(line, status, body, parse_decision)
+                return _parsed(answer.line, problem, parse_no_fit)
+        return self._good(answer, parse_decision)
 
     def outcome(
         self,
@@ -160,7 +172,7 @@ class Client:
             {k: v for k, v in dataclasses.asdict(each).items() if v is not None}
             for each in outcomes
         ]
-        return _good(*self._ask("POST", "/v1/outcomes", told), parse_closed)
+        return self._good(self._ask("POST", "/v1/outcomes", told), parse_closed)
 
     def decision(self, decision: str) -> Decision:
         """Return a decision again, by its id; NotFound if none is remembered."""
@@ -171,12 +183,9 @@ class Client:
         return self._get("/readyz", parse_ready)
 
     def _get(self, path: str, parse: Callable[[Fields], _T]) -> _T:
-        return _good(*self._ask("GET", path), parse)
+        return self._good(self._ask("GET", path), parse)
 
-    def _ask(
-        self, method: str, path: str, body: object = None
-    ) -> tuple[str, int, object]:
-        """Return the request line, the status and the JSON of the answer."""
+    def _ask(self, method: str, path: str, body: object = None) -> _Answer:
         url = f"{self.url}{path}"
         line = f"{method} {url}"
         headers = dict(self._pool.headers)
@@ -198,35 +207,30 @@ class Client:
                     raise
                 response = ask()
         except HTTPError as exc:
-            raise self._unanswered(line, exc) from exc
-        return line, response.status, _json(line, response)
+            raise NoCollector(unanswered(line, self.url, exc)) from exc
+        challenge = response.headers.get("WWW-Authenticate", "")
+        body = _json(line, self.url, response)
+        return _Answer(line, response.status, challenge, body)
 
-    def _unanswered(self, line: str, exc: HTTPError) -> ApiError:
-        start = (
-            "start one with 'trimtab-collector run', or set --url or TRIMTAB_URL "
-            "to where one runs"
+    def _good(self, answer: _Answer, parse: Callable[[Fields], _T]) -> _T:
+        """Return the answer of a success, parsed; ApiError for anything else."""
+        line, status, challenge, body = answer
+        if status == HTTPStatus.OK:
+            return _parsed(line, body, parse)
+        problem = _problem(body)
+        if problem is None:
+            raise WrongServer(
+                f"{line}: no trimtab collector answers there: expected an answer or "
+                f"a problem document, got {_status(status)}. {_CHECK_URL}",
+                status,
+            )
+        detail = refusal(
+            status, problem["detail"], challenge, token_given=self._token_given
         )
-        match exc:
-            case NameResolutionError():
-                return NoCollector(f"{self.url}: the host has no address: {start}")
-            case NewConnectionError() | ConnectTimeoutError():
-                reason = str(exc).rpartition(": ")[2]
-                return NoCollector(
-                    f"no collector answers at {self.url} ({reason}): {start}"
-                )
-            case ReadTimeoutError():
-                return NoCollector(f"{line}: no answer in time; is it overloaded?")
-            case SSLError():
-                return NoCollector(
-                    f"{line}: no TLS there that is trusted: {exc}. A collector "
-                    "without tls_cert speaks http://; an own authority goes in "
-                    "SSL_CERT_FILE"
-                )
-            case _:
-                return NoCollector(
-                    f"{line}: the connection broke, or HTTP is not spoken there: "
-                    f"{exc}. The API is on port 7767 unless set, frames on 7766"
-                )
+        text = f"{line}: {_status(status)}: {detail}"
+        if status == HTTPStatus.NOT_FOUND and problem.get("type") in _NOT_FOUND:
+            raise NotFound(text, status, problem)
+        raise ApiError(text, status, problem)
 
 
 def _part(text: str) -> str:
@@ -236,7 +240,7 @@ def _part(text: str) -> str:
     return quote(text, safe="")
 
 
-def _json(line: str, response: urllib3.BaseHTTPResponse) -> object:
+def _json(line: str, url: str, response: urllib3.BaseHTTPResponse) -> object:
     def refuse(constant: str) -> object:
         raise ValueError(constant)
 
@@ -246,33 +250,29 @@ def _json(line: str, response: urllib3.BaseHTTPResponse) -> object:
         kind = response.headers.get("Content-Type", "nothing")
         raise WrongServer(
             f"{line}: no trimtab collector answers there: expected JSON, got "
-            f"{_status(response.status)} with {kind[:60]!r}",
+            f"{_status(response.status)} with {kind[:60]!r}. {_mend(url, response)}",
             response.status,
         ) from exc
     return body
+
+
+def _mend(url: str, response: urllib3.BaseHTTPResponse) -> str:
+    elsewhere = response.headers.get("Location")
+    if elsewhere is not None:
+        return (
+            f"It points to {elsewhere[:80]!r}, which is not followed: if the "
+            "collector is there, set --url or TRIMTAB_URL to it"
+        )
+    # What common servers say to plain HTTP on a port that speaks TLS.
+    if response.status == HTTPStatus.BAD_REQUEST and url.startswith("http:"):
+        return f"Does it speak TLS? Try {other_scheme(url)}"
+    return _CHECK_URL
 
 
 def _problem(body: object) -> dict[str, Any] | None:
     if isinstance(body, dict) and isinstance(body.get("detail"), str):
         return body
     return None
-
-
-def _good(line: str, status: int, body: object, parse: Callable[[Fields], _T]) -> _T:
-    """Return the answer of a success, parsed; ApiError for anything else."""
-    if status == HTTPStatus.OK:
-        return _parsed(line, body, parse)
-    problem = _problem(body)
-    if problem is None:
-        raise WrongServer(
-            f"{line}: no trimtab collector answers there: expected an answer or a "
-            f"problem document, got {_status(status)}",
-            status,
-        )
-    text = f"{line}: {_status(status)}: {problem['detail']}"
-    if status == HTTPStatus.NOT_FOUND and problem.get("type") in _NOT_FOUND:
-        raise NotFound(text, status, problem)
-    raise ApiError(text, status, problem)
 
 
 def _parsed(line: str, body: object, parse: Callable[[Fields], _T]) -> _T:

@@ -8,6 +8,7 @@ PR_SET_PDEATHSIG). Elsewhere a parent that is killed leaves its children.
 
 import ctypes
 import os
+import re
 import subprocess
 import sys
 import time
@@ -16,7 +17,8 @@ from pathlib import Path
 from signal import SIGTERM, Signals
 
 _PR_SET_PDEATHSIG = 1  # linux/prctl.h
-_TAIL_LINES = 8
+_TAIL_LINES, _LINE_CHARACTERS = 8, 500
+_TAIL_BYTES = 16_384  # of the log that are looked at for them
 # Python needs this long to start on a slow host; before that it has no
 # handler, and SIGTERM would cut it short.
 _START_S = 2.0
@@ -24,7 +26,10 @@ _POLL_S = 0.02
 
 
 class Child:
-    """One child, started; its output goes to a log of this run alone."""
+    """One child, started; its output goes to a log of this run alone.
+
+    `held` are descriptors that it keeps open as long as it lives.
+    """
 
     def __init__(
         self,
@@ -32,11 +37,14 @@ class Child:
         module_and_arguments: Sequence[str],
         environment: Mapping[str, str],
         log: Path,
+        held: Sequence[int] = (),
     ) -> None:
         self.name = name
         self.log = log
         self._started_at = time.monotonic()
-        with log.open("wb") as out:
+        log.write_bytes(b"")
+        # Appending: were the log cut meanwhile, no gap of NULs would arise.
+        with log.open("ab") as out:
             self._process = subprocess.Popen(  # noqa: S603 - our own modules
                 [sys.executable, "-m", *module_and_arguments],
                 stdin=subprocess.DEVNULL,
@@ -44,6 +52,7 @@ class Child:
                 stderr=subprocess.STDOUT,
                 env=environment,
                 process_group=0,
+                pass_fds=held,
                 preexec_fn=_tie(os.getpid()) if sys.platform == "linux" else None,
             )
 
@@ -75,12 +84,34 @@ class Child:
             return self._process.wait()
 
     def _logged(self, what: str) -> bool:
-        return f"event={self.name}_{what}".encode() in self.log.read_bytes()
+        try:
+            return f"event={self.name}_{what}".encode() in self.log.read_bytes()
+        except FileNotFoundError:  # somebody cleans up; it has to be ended anyhow
+            return False
 
     def tail(self) -> list[str]:
-        """Return the last lines of its log."""
-        text = self.log.read_text("utf-8", errors="replace")
-        return text.splitlines()[-_TAIL_LINES:]
+        """Return the last lines of its log, safe to show."""
+        try:
+            with self.log.open("rb") as log:
+                log.seek(max(0, log.seek(0, os.SEEK_END) - _TAIL_BYTES))
+                return last_lines(log.read())
+        except FileNotFoundError:
+            return []
+
+
+def last_lines(content: bytes) -> list[str]:
+    """Return the last lines that hold text, with … for what is none."""
+    lines = [_readable(line) for line in content.decode(errors="replace").splitlines()]
+    return [line for line in lines if line.strip("… ")][-_TAIL_LINES:]
+
+
+def _readable(line: str) -> str:
+    """Return at most so many characters, every run of odd ones as one …."""
+    marked = "".join(ch if ch.isprintable() and ch != "\ufffd" else "…" for ch in line)
+    shown = re.sub("…+", "…", marked)
+    if len(shown) <= _LINE_CHARACTERS:
+        return shown
+    return shown[:_LINE_CHARACTERS] + "…"
 
 
 def said(status: int) -> str:

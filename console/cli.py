@@ -6,14 +6,17 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 from importlib.metadata import version
 from pathlib import Path
+from typing import NoReturn, Protocol
 
 from rich.console import Console, RenderableType
 
 from trimtab.client import (
     DEFAULT_URL,
     ApiError,
+    BadAuthority,
     BadUrl,
     Client,
     Decision,
@@ -34,7 +37,8 @@ STEP_S, STEPS = 120, 30
 ABOUT = f"""\
 Which nodes have room, and where a task should go and why. Asks a collector's
 HTTP API at --url, else TRIMTAB_URL, else {DEFAULT_URL}. Where it wants a
-token: TRIMTAB_TOKEN, or --token-file. "–" always means: no reading.
+token: TRIMTAB_TOKEN, or --token-file. Of https with a private authority:
+TRIMTAB_CA, or --cacert. "–" always means: no reading.
 """
 EXAMPLES = """\
 examples:
@@ -48,7 +52,7 @@ examples:
 exit status:
   0  answered
   1  answered with no: no node fits the task, no such node or decision
-  2  not answered: wrong usage, no collector there, refused
+  2  not answered: wrong usage, no collector there, refused, no room for output
 """
 NODES = """\
 Every node, the one to look at first on top: in use and lost, saturated,
@@ -71,8 +75,46 @@ class Usage(ValueError):
     """An argument that can't be; says what was expected."""
 
 
+class _Writable(Protocol):
+    def write(self, text: str, /) -> object: ...
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        """Say what is wrong, and where help is; harmless, since it quotes."""
+        if sys.stderr is not None:  # print_usage would take None for stdout
+            self.print_usage(sys.stderr)
+        _complain(f"{message}; try '{self.prog} --help'")
+        sys.exit(2)
+
+    def _print_message(self, message: str, file: _Writable | None = None) -> None:
+        """Write it, and let a failure be known, which argparse passes over."""
+        print(message, end="", file=file)
+
+
 def main(argv: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    if sys.stdout is None:  # how Python starts when it is closed
+        _complain("standard output is closed")
+        return 2
+    try:
+        try:
+            return _answer(argv)
+        finally:
+            sys.stdout.flush()
+    except BrokenPipeError:
+        # The reader of `nodes | head` has seen enough.
+        _silence()
+        return 0
+    except OSError as exc:
+        _silence()
+        _complain(f"the answer can't be written: {exc.strerror}")
+        return 2
+    except KeyboardInterrupt:
+        return 130
+
+
+def _answer(argv: Sequence[str] | None) -> int:
     args = _parser().parse_args(argv)
     # A locale without these characters gets a mark for them, not a traceback.
     if hasattr(sys.stdout, "reconfigure"):
@@ -80,7 +122,6 @@ def main(argv: Sequence[str] | None = None) -> int:
     try:
         with _client(args) as client:
             status: int = args.command(args, client)
-        sys.stdout.flush()
     except (BadUrl, BadWords, Usage) as exc:
         _complain(str(exc))
         return 2
@@ -89,28 +130,29 @@ def main(argv: Sequence[str] | None = None) -> int:
             _print_json(exc.problem)
         _complain(str(exc))
         return 1 if isinstance(exc, NotFound) else 2
-    except BrokenPipeError:
-        # The reader of `nodes | head` has seen enough.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        return 0
-    except KeyboardInterrupt:
-        return 130
     return status
 
 
 def _complain(text: str) -> None:
-    print(f"trimtab: {harmless(text)}", file=sys.stderr)
+    if sys.stderr is not None:  # print would take None for standard output
+        with suppress(OSError):
+            print(f"trimtab: {harmless(text)}", file=sys.stderr)
+
+
+def _silence() -> None:
+    """Let what is still buffered go nowhere, or Python would fail on it at exit."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = _Parser(
         prog="trimtab",
         description=ABOUT,
         epilog=EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
-        "--version", action="version", version=f"trimtab {version('trimtab')}"
+        "--version", action="version", version=f"%(prog)s {version('trimtab')}"
     )
     _options(parser, default=None)
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
@@ -150,6 +192,12 @@ def _options(parser: argparse.ArgumentParser, default: str | None) -> None:
         "--token-file", default=default, metavar="FILE", help="holds the token"
     )
     parser.add_argument(
+        "--cacert",
+        default=default,
+        metavar="FILE",
+        help="PEM file of the authorities to trust (default: the system's)",
+    )
+    parser.add_argument(
         "--json", action="store_true", default=default, help="the API's own JSON"
     )
 
@@ -166,10 +214,15 @@ def _client(args: argparse.Namespace) -> Client:
         except UnicodeDecodeError as exc:
             raise Usage(f"--token-file {args.token_file}: is not text") from exc
     url = args.url or os.environ.get("TRIMTAB_URL") or DEFAULT_URL
+    ca_file = args.cacert
+    if ca_file is None:
+        ca_file = os.environ.get("TRIMTAB_CA") or None
     try:
-        return Client(url, token)
+        return Client(url, token, ca_file=ca_file)
     except BadUrl as exc:
         raise Usage(f"--url or TRIMTAB_URL: {exc}") from exc
+    except BadAuthority as exc:
+        raise Usage(f"--cacert or TRIMTAB_CA: {exc}") from exc
     except ValueError as exc:
         raise Usage(f"--token-file or TRIMTAB_TOKEN: {exc}") from exc
 

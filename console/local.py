@@ -12,7 +12,7 @@ import os
 import sys
 import time
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 
 from rich.console import Console, Group
@@ -24,6 +24,7 @@ from trimtab.client import ApiError, Client, NodeSummary, NoFit
 from .child import Child, said
 from .harmless import harmless
 from .nodes_view import fleet, line
+from .state_lock import Held, hold
 from .stopping import Stopping
 from .terminal import console, roomy
 from .why import sentence
@@ -42,48 +43,71 @@ _OF_THE_MANAGER = (
     "STATE_DIRECTORY",
     "CREDENTIALS_DIRECTORY",
 )
+_OTHER_PORTS = "--http-port 8767 --frames-port 8766"
+_PORT_HINT = (
+    "If a port is taken, end what holds it, or give others: "
+    f'make run ARGS="{_OTHER_PORTS}"'
+)
 
 
 class Ended(RuntimeError):
     """A child ended, or never came up, without having been asked to end."""
 
-    def __init__(self, child: Child, what: str) -> None:
+    def __init__(self, child: Child, what: str, hint: str = "") -> None:
         super().__init__(f"the {child.name} {what}")
         self.child = child
+        self.hint = hint
+
+
+class Unstarted(RuntimeError):
+    """A child could not be started; says why."""
 
 
 def main(argv: Sequence[str] | None = None) -> int:
     """Run both until a signal; return the exit status."""
     args = _parser().parse_args(argv)
-    state = args.state_dir.resolve()
-    try:
-        for part in ("collector", "agent"):
-            (state / part).mkdir(parents=True, exist_ok=True)
-    except OSError as exc:
-        print(f"can't keep state under {state}: {exc.strerror}", file=sys.stderr)
-        return 1
-    failure: Ended | None = None
+    state: Path = args.state_dir.resolve()
+    with ExitStack() as held:
+        try:
+            state.mkdir(parents=True, exist_ok=True)
+            lock = held.enter_context(hold(state))
+            for part in ("collector", "agent"):
+                (state / part).mkdir(exist_ok=True)
+        except Held as exc:
+            _complain(_occupied(state, exc.pid))
+            return 1
+        except OSError as exc:
+            _complain(f"can't keep state under {state}: {exc.strerror}")
+            return 1
+        return _locked(args, state, lock)
+
+
+def _locked(args: argparse.Namespace, state: Path, lock: int) -> int:
+    failure: Ended | Unstarted | None = None
     children: list[Child] = []
+    written = True
     with Stopping() as stopping:
         try:
-            _run(args, state, stopping, children)
-        except Ended as exc:
+            _run(args, state, lock, stopping, children)
+        except (Ended, Unstarted) as exc:
             failure = exc
         except OSError as exc:
-            _silence(exc)
+            written = _silence(exc)
         finally:
             ended = _stop(children)
     try:
-        return _report(ended, failure, stopping.signal)
+        status = _report(ended, failure, stopping.signal)
     except OSError as exc:
         _silence(exc)
         return 1
+    return status if written else 1
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="python -m trimtab.console.local",
         description="A collector and an agent on this host, shown until Ctrl-C.",
+        epilog=f'Under make: make run ARGS="{_OTHER_PORTS}"',
     )
     parser.add_argument("--state-dir", type=Path, required=True, metavar="DIR")
     parser.add_argument("--http-port", type=int, default=7767, metavar="PORT")
@@ -92,15 +116,22 @@ def _parser() -> argparse.ArgumentParser:
 
 
 def _run(
-    args: argparse.Namespace, state: Path, stopping: Stopping, children: list[Child]
+    args: argparse.Namespace,
+    state: Path,
+    lock: int,
+    stopping: Stopping,
+    children: list[Child],
 ) -> None:
-    """Start both and show them until told to stop; Ended if one ends first."""
+    """Start both and show them until told to stop.
+
+    Unstarted if one can't be, Ended if one ends first, OSError of the output.
+    """
     frames = f"127.0.0.1:{args.frames_port}"
     http = f"127.0.0.1:{args.http_port}"
-    children.append(_collector(state, frames, http))
+    children.append(_collector(state, lock, frames, http))
     if not _comes_up(children[0], stopping):
         return
-    children.append(_agent(state, frames))
+    children.append(_agent(state, lock, frames))
     out = console(sys.stdout)
     out.print(f"trimtab on this host: http://{http}  (Ctrl-C ends it)", soft_wrap=True)
     out.print(f"  curl -s -XPOST http://{http}/v1/route -d '{{}}'", soft_wrap=True)
@@ -171,7 +202,7 @@ class _Lines:
         self._out.file.flush()
 
 
-def _collector(state: Path, frames: str, http: str) -> Child:
+def _collector(state: Path, lock: int, frames: str, http: str) -> Child:
     own = state / "collector"
     config = own / "collector.toml"
     settings = {
@@ -180,22 +211,30 @@ def _collector(state: Path, frames: str, http: str) -> Child:
         "http_listen": http,
     }
     # A JSON text of these is a TOML one too.
-    config.write_text(
-        "".join(
-            f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
-            for key, value in settings.items()
-        ),
-        "utf-8",
+    text = "".join(
+        f"{key} = {json.dumps(value, ensure_ascii=False)}\n"
+        for key, value in settings.items()
     )
-    command = ["trimtab.collector", "run", "--config", str(config)]
-    return Child("collector", command, _environment(), own / "collector.log")
+    try:
+        config.write_text(text, "utf-8")
+    except OSError as exc:
+        raise Unstarted(f"can't write {config}: {exc.strerror}") from exc
+    return _start("collector", own, lock, "--config", str(config))
 
 
-def _agent(state: Path, frames: str) -> Child:
+def _agent(state: Path, lock: int, frames: str) -> Child:
     own = state / "agent"
-    command = ["trimtab.agent", "run", "--config", os.devnull]
-    command += ["--state-dir", str(own), "--collector", frames]
-    return Child("agent", command, _environment(), own / "agent.log")
+    settings = ["--config", os.devnull, "--state-dir", str(own)]
+    return _start("agent", own, lock, *settings, "--collector", frames)
+
+
+def _start(name: str, own: Path, lock: int, *arguments: str) -> Child:
+    command = [f"trimtab.{name}", "run", *arguments]
+    try:
+        return Child(name, command, _environment(), own / f"{name}.log", held=[lock])
+    except OSError as exc:
+        where = f" {exc.filename}:" if exc.filename else ""
+        raise Unstarted(f"can't start the {name}:{where} {exc.strerror}") from exc
 
 
 def _environment() -> dict[str, str]:
@@ -214,7 +253,7 @@ def _comes_up(child: Child, stopping: Stopping) -> bool:
     deadline = time.monotonic() + UP_S
     while not child.up:
         if child.status is not None:
-            raise Ended(child, said(child.status))
+            raise Ended(child, said(child.status), _PORT_HINT)
         if time.monotonic() > deadline:
             raise Ended(child, f"did not come up in {UP_S:.0f} s")
         if stopping.wait(0.05):
@@ -228,15 +267,17 @@ def _stop(children: Sequence[Child]) -> dict[str, int]:
     return {child.name: child.stop(deadline) for child in reversed(children)}
 
 
-def _report(ended: dict[str, int], failure: Ended | None, number: int | None) -> int:
-    if failure is not None:
+def _report(
+    ended: dict[str, int], failure: Ended | Unstarted | None, number: int | None
+) -> int:
+    if isinstance(failure, Ended):
         print(f"\n{failure}. Its last lines ({failure.child.log}):")
         for text in failure.child.tail():
             print(f"  {harmless(text)}")
-        print(
-            "If a port is taken, end what holds it (another 'make run', a service), "
-            "or give others: --http-port, --frames-port."
-        )
+        if failure.hint:
+            print(failure.hint)
+    elif failure is not None:
+        print(f"\n{failure}")
     print("\n" + ", ".join(f"{name} {said(status)}" for name, status in ended.items()))
     sys.stdout.flush()
     if failure is not None or any(ended.values()):
@@ -244,12 +285,29 @@ def _report(ended: dict[str, int], failure: Ended | None, number: int | None) ->
     return 0 if number is None else 128 + number
 
 
-def _silence(why: OSError) -> None:
-    """Print nowhere from now on if the terminal, or the pipe's reader, is gone."""
-    if why.errno not in (errno.EIO, errno.EPIPE):
-        raise why
+def _occupied(state: Path, pid: int | None) -> str:
+    who = "another process" if pid is None else f"process {pid}"
+    kill = "" if pid is None else f", or kill {pid}"
+    return (
+        f"{who} already runs trimtab on {state}: end it (Ctrl-C where it runs{kill}), "
+        "or give this one a state directory and ports of its own: "
+        f'make run ARGS="--state-dir DIR {_OTHER_PORTS}"'
+    )
+
+
+def _complain(text: str) -> None:
+    with suppress(OSError):
+        print(harmless(text), file=sys.stderr)
+
+
+def _silence(why: OSError) -> bool:
+    """Print nowhere from now on; return whether the reader has left, no more."""
     with suppress(OSError):
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+    if why.errno in (errno.EIO, errno.EPIPE):
+        return True
+    _complain(f"can't print: {why.strerror}")
+    return False
 
 
 if __name__ == "__main__":

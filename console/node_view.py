@@ -1,8 +1,9 @@
 """All that is known of one node: `trimtab node N`."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any
 
-from rich.console import RenderableType
+from rich.console import Group, RenderableType
 from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
@@ -25,16 +26,18 @@ def whole(
 ) -> Iterator[RenderableType]:
     """Yield what to print; `hour` is the score of the last hour, step by step."""
     yield _headline(node)
-    yield Text(
-        f"confidence {units.share(node.confidence)} of its signals read, "
-        f"{age(node)} ago"
-    )
+    yield Text(_confidence(node))
     yield from _section("headroom (1 idle, 0 at the knee)", _headroom(node))
     yield from _section(f"score, last hour ({GAP} no reading)", _hour(hour))
     yield from _section("signals", _signals(node))
-    yield from _section("links", _links(node.links, roomy=roomy))
+    gpus = node.raw.get("gpus")
+    if isinstance(gpus, dict):
+        yield from _section("GPUs", _gpus(gpus))
+    # Of a silent node the collector still knows these two, and no reading.
+    then = ", as last reported" if node.confidence is None else ""
+    yield from _section(f"links{then}", _links(node.links, roomy=roomy))
     if node.holes:
-        yield from _section("holes", _holes(node.holes))
+        yield from _section(f"holes{then}", _holes(node.holes))
     yield from _section("about", _about(node))
 
 
@@ -54,6 +57,18 @@ def _headline(node: Node) -> Text:
     )
 
 
+def _confidence(node: Node) -> str:
+    if node.confidence is not None:
+        return (
+            f"confidence {units.share(node.confidence)} of its signals read, "
+            f"{age(node)} ago"
+        )
+    if node.age_ms is None:
+        seen = units.moment(node.last_seen)
+        return f"no reading since the collector started; last heard of {seen}"
+    return f"no reading; the last one is {age(node)} old"
+
+
 def _headroom(node: Node) -> Table:
     rows = Table.grid(padding=(0, 2))
     for dimension, value in node.headroom.items():
@@ -70,7 +85,39 @@ def _hour(hour: Sequence[float | None]) -> Text:
     return Text(f"{sparkline(hour)}  {least} to {most}")
 
 
-def _signals(node: Node) -> Table:
+def _gpus(section: Mapping[str, Any]) -> RenderableType:
+    """Show each device in a line; what an older collector lacks is left out."""
+    head = f"{section.get('state')}"
+    if (stranding := _number(section, "stranding")) is not None:
+        head += f", {units.share(stranding)} of the free memory stranded"
+    lines = [Text(harmless(head))]
+    devices = section.get("devices")
+    for gpu in devices if isinstance(devices, list) else ():
+        if not isinstance(gpu, dict):
+            continue
+        parts = [
+            f"{gpu.get('device')} {gpu.get('name') or 'unnamed'}",
+            f"health {gpu.get('health') or units.NO_READING}",
+            f"{units.mebibytes(_number(gpu, 'free_mib'))} free",
+            f"busy {units.share(_number(gpu, 'busy'))}",
+            f"useful at most {units.share(_number(gpu, 'effective'))}",
+        ]
+        if gpu.get("pseudo_high"):
+            parts.append("busy but doing little")
+        parts += map(str, gpu.get("reasons") or ())
+        lines.append(Text(harmless(", ".join(parts))))
+    return Group(*lines)
+
+
+def _number(values: Mapping[str, Any], key: str) -> float | None:
+    """Return a number; None for none, and for what is no number."""
+    value = values.get(key)
+    return float(value) if isinstance(value, int | float) else None
+
+
+def _signals(node: Node) -> RenderableType:
+    if all(value is None for value in node.signals.values()):
+        return Text("no reading")
     rows = Table.grid(padding=(0, 2))
     for name, value in node.signals.items():
         rows.add_row(Text(harmless(name)), units.reading(name, value))

@@ -1,8 +1,15 @@
 """Numbers as people read them, each with its unit; "–" is no reading."""
 
+from datetime import UTC, datetime
+
 NO_READING = "–"
 
-_UNITS = {"cpu.run_queue": "tasks per CPU", "link.retransmits": "segments"}
+_UNITS = {
+    "cpu.run_queue": "tasks per CPU",
+    "link.retransmits": "segments",
+    "memory.oom_kills": "kills",
+    "clock.offset_ms": "ms",
+}
 
 
 def number(value: float | None, digits: int = 2) -> str:
@@ -42,6 +49,14 @@ def duration(seconds: float | None) -> str:
         if seconds >= 2 * size:
             return f"{seconds / size:.0f} {unit}"
     return f"{seconds:.0f} s" if seconds >= 10 else f"{seconds:.1f} s"
+
+
+def moment(unix_s: float) -> str:
+    """Return a Unix time as date and time."""
+    try:
+        return datetime.fromtimestamp(unix_s, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    except (OverflowError, ValueError, OSError):  # beyond what a calendar holds
+        return NO_READING
 
 
 def mebibytes(value: float | None) -> str:

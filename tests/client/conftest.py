@@ -1,5 +1,7 @@
 """A real collector with a real agent, and servers that are no collector."""
 
+import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -49,7 +51,40 @@ def until(true: Callable[[], bool], what: str) -> None:
         time.sleep(0.05)
 
 
-def start_collector(folder: Path) -> tuple[Collector, Child]:
+class Certificate(NamedTuple):
+    """One that vouches for itself, and its key."""
+
+    cert: Path
+    key: Path
+
+
+Certify = Callable[[str], Certificate]
+
+
+@pytest.fixture(scope="session")
+def certify(tmp_path_factory: pytest.TempPathFactory) -> Certify:
+    """Return what makes a certificate for a name such as IP:127.0.0.1."""
+    openssl = shutil.which("openssl")
+    if openssl is None:
+        assert os.environ.get("TRIMTAB_REQUIRE_ALL") != "1", "openssl is not installed"
+        pytest.skip("openssl is not installed")
+
+    def make(name: str) -> Certificate:
+        folder = tmp_path_factory.mktemp("certificate")
+        made = Certificate(folder / "cert.pem", folder / "key.pem")
+        command = [openssl, "req", "-x509", "-newkey", "ec", "-nodes", "-days", "2"]
+        command += ["-pkeyopt", "ec_paramgen_curve:prime256v1", "-subj", "/CN=test"]
+        command += ["-addext", f"subjectAltName={name}"]
+        command += ["-out", str(made.cert), "-keyout", str(made.key)]
+        subprocess.run(command, check=True, capture_output=True)
+        return made
+
+    return make
+
+
+def start_collector(
+    folder: Path, certificate: Certificate | None = None
+) -> tuple[Collector, Child]:
     http, frames = free_ports(2)
     config = folder / "collector.toml"
     config.write_text(
@@ -57,10 +92,16 @@ def start_collector(folder: Path) -> tuple[Collector, Child]:
         f'http_listen = "127.0.0.1:{http}"\n'
         f'frames_listen = "127.0.0.1:{frames}"\n'
     )
+    if certificate is not None:
+        with config.open("a") as more:
+            more.write(f'tls_cert = "{certificate.cert}"\n')
+            more.write(f'tls_key = "{certificate.key}"\n')
     command = ["trimtab.collector", "run", "--config", str(config)]
     child = Child("collector", command, {}, folder / "collector.log")
     until(lambda: child.up, "the collector's start")
-    return Collector(f"http://127.0.0.1:{http}", f"127.0.0.1:{frames}", config), child
+    scheme = "http" if certificate is None else "https"
+    url = f"{scheme}://127.0.0.1:{http}"
+    return Collector(url, f"127.0.0.1:{frames}", config), child
 
 
 def start_agent(folder: Path, collector: Collector, name: str) -> Child:
@@ -91,6 +132,22 @@ def collector(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Collector]:
     finally:
         for each in (agent, child):
             each.stop(time.monotonic() + 5)
+
+
+class Secure(NamedTuple):
+    collector: Collector
+    certificate: Certificate
+
+
+@pytest.fixture(scope="session")
+def secure(
+    tmp_path_factory: pytest.TempPathFactory, certify: Certify
+) -> Iterator[Secure]:
+    """A collector that speaks TLS, with an authority of its own."""
+    certificate = certify("IP:127.0.0.1")
+    collector, child = start_collector(tmp_path_factory.mktemp("tls"), certificate)
+    yield Secure(collector, certificate)
+    child.stop(time.monotonic() + 5)
 
 
 @pytest.fixture

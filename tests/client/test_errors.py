@@ -26,11 +26,6 @@ def test_where_nobody_listens_it_says_how_to_start_one() -> None:
     assert "TRIMTAB_URL" in text
 
 
-def test_a_host_without_an_address_is_told_apart() -> None:
-    with pytest.raises(NoCollector, match="the host has no address"):
-        Client("http://nowhere.invalid").ready()
-
-
 @pytest.mark.parametrize(
     ("status", "kind", "body"),
     [
@@ -59,8 +54,9 @@ def test_a_redirect_is_not_followed_with_the_token(
 ) -> None:
     elsewhere = stray(200, "application/json", "{}")
     server = stray(302, "text/html", "", Location=f"{elsewhere.url}/v1/nodes")
-    with pytest.raises(WrongServer, match="302"):
+    with pytest.raises(WrongServer, match="302") as caught:
         Client(server.url, token=TOKEN).nodes()
+    assert f"It points to '{elsewhere.url}/v1/nodes'" in str(caught.value)
     assert elsewhere.asked == []
 
 
@@ -80,12 +76,34 @@ def test_a_token_is_wanted_and_the_right_one_admits(
     collector, token = closed
     with Client(collector.url, token=token) as client:
         assert client.nodes() == ()
-        with pytest.raises(ApiError, match="401 Unauthorized: a bearer token of scope"):
+        with pytest.raises(ApiError) as narrow:
             client.route({})  # scope read does not route
-    with pytest.raises(ApiError) as caught:
+    assert narrow.value.status == 403
+    assert "the token given lacks the scope: a bearer token of scope route" in (
+        str(narrow.value)
+    )
+    with pytest.raises(ApiError, match=r"401 Unauthorized: no token was given: "):
+        Client(collector.url).nodes()
+    with pytest.raises(ApiError, match="is not known there; it may be revoked") as odd:
         Client(collector.url, token=TOKEN).nodes()
-    assert caught.value.status == 401
-    assert TOKEN not in f"{caught.value!r} {caught.value.problem}"
+    assert odd.value.status == 401
+    assert TOKEN not in f"{odd.value!r} {odd.value.problem}"
+
+
+def test_an_open_collector_asked_by_a_foreign_name_says_how_to_ask(
+    collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    address = (socket.AF_INET, socket.SOCK_STREAM, 6, "")
+    port = int(collector.url.rpartition(":")[2])
+    monkeypatch.setattr(
+        socket, "getaddrinfo", lambda *_: [(*address, ("127.0.0.1", port))]
+    )
+    with pytest.raises(ApiError) as caught:
+        Client(f"http://fleet.example:{port}").nodes()
+    text = str(caught.value)
+    assert caught.value.status == 403
+    assert "an open collector answers this host alone, not 'fleet.example" in text
+    assert "set --url or TRIMTAB_URL to a loopback address; from elsewhere" in text
 
 
 def test_no_repr_holds_the_token() -> None:
@@ -149,7 +167,7 @@ def test_a_task_is_never_sent_twice(resetting: Resetting) -> None:
 
 
 def test_the_port_of_frames_is_told_from_that_of_the_api(collector: Collector) -> None:
-    with pytest.raises(NoCollector, match="The API is on port 7767"):
+    with pytest.raises(NoCollector, match="the API is on port 7767"):
         Client(collector.frames).nodes()
 
 

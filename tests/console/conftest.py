@@ -7,9 +7,9 @@ import pytest
 
 from trimtab.console.cli import main
 
-from ..client.conftest import Collector, closed, collector, stray
+from ..client.conftest import Collector, certify, closed, collector, secure, stray
 
-__all__ = ["closed", "collector", "stray"]
+__all__ = ["certify", "closed", "collector", "secure", "stray"]
 
 
 class Ran(NamedTuple):
@@ -30,6 +30,7 @@ def trimtab(
     """Return the command; its collector is named by TRIMTAB_URL."""
     monkeypatch.setenv("TRIMTAB_URL", collector.url)
     monkeypatch.delenv("TRIMTAB_TOKEN", raising=False)
+    monkeypatch.delenv("TRIMTAB_CA", raising=False)
 
     def run(*argv: str) -> Ran:
         try:

@@ -14,9 +14,9 @@ from pathlib import Path
 
 import pytest
 
-from trimtab.wire import Hello, Inventory, encode
+from trimtab.wire import VERSION, Hello, Inventory, encode
 
-from ..client.conftest import Collector, Stray, free_ports
+from ..client.conftest import Collector, Secure, Stray, free_ports
 from .conftest import Run
 
 COMMAND = [sys.executable, "-m", "trimtab.console.cli"]
@@ -115,8 +115,13 @@ def test_no_fit_and_not_found_are_json_too(trimtab: Run) -> None:
         (["nodes", "--token-file", "/nowhere"], 2, "can't be read: No such file"),
         (["nodes", "--url", "ftp://x"], 2, "--url or TRIMTAB_URL: expected http"),
         (["nodes", "--url", "http://127.0.0.1:1"], 2, "no collector answers at"),
+        (["nodes", "--url", "nowhere.invalid"], 2, "has no address: check it"),
+        (["nodes", "--cacert", "/nowhere"], 2, "--cacert or TRIMTAB_CA: '/nowhere'"),
+        (["nodes", "--cacert", ""], 2, "--cacert or TRIMTAB_CA: ''"),
         (["frobnicate"], 2, "invalid choice"),
-        ([], 2, "required"),
+        (["nodes", "\x1b[2J"], 2, "unrecognized arguments: \\x1b[2J"),
+        ([], 2, "required: COMMAND; try 'trimtab --help'"),
+        (["node"], 2, "required: NODE; try 'trimtab node --help'"),
     ],
 )
 def test_what_fails_says_so_in_a_line(
@@ -150,7 +155,10 @@ def test_a_token_comes_from_the_environment_or_a_file(
     collector, token = closed
     refused = trimtab("nodes", "--url", collector.url)
     assert refused.status == 2
-    assert "401 Unauthorized: a bearer token of scope read is needed" in refused.err
+    assert "401 Unauthorized: no token was given: a bearer token of scope read" in (
+        refused.err
+    )
+    assert "TRIMTAB_TOKEN or by --token-file" in refused.err
     path = tmp_path / "token"
     path.write_text(f"{token}\n")
     by_file = trimtab("nodes", "--url", collector.url, "--token-file", str(path))
@@ -161,7 +169,24 @@ def test_a_token_comes_from_the_environment_or_a_file(
     monkeypatch.setenv("TRIMTAB_TOKEN", "wrong-one")
     wrong = trimtab("nodes", "--url", collector.url)
     assert wrong.status == 2
+    assert "is not known there" in wrong.err
     assert "wrong-one" not in wrong.out + wrong.err
+
+
+def test_a_private_authority_comes_from_the_environment_or_an_option(
+    trimtab: Run, secure: Secure, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    url, cert = secure.collector.url, str(secure.certificate.cert)
+    refused = trimtab("nodes", "--url", url)
+    assert refused.status == 2
+    assert "by --cacert, TRIMTAB_CA or SSL_CERT_FILE" in refused.err
+    assert trimtab("nodes", "--url", url, "--cacert", cert).status == 0
+    monkeypatch.setenv("TRIMTAB_CA", cert)
+    assert trimtab("--url", url, "nodes").status == 0
+
+
+def test_the_version_comes_with_the_programs_name(trimtab: Run) -> None:
+    assert trimtab("--version") == (0, f"trimtab {VERSION}\n", "")
 
 
 def test_help_tells_statuses_order_and_examples(trimtab: Run) -> None:
@@ -259,6 +284,54 @@ def test_a_reader_that_has_seen_enough_is_no_error(collector: Collector) -> None
     )
     os.close(writer)
     assert (ran.returncode, ran.stderr) == (0, b"")
+
+
+@pytest.mark.parametrize(
+    "argv",
+    [
+        ["nodes"],
+        ["nodes", "--json"],
+        ["node", "host-one"],
+        ["node", "nobody", "--json"],  # a problem document is output too
+        ["--help"],
+        ["--version"],
+    ],
+)
+def test_output_that_finds_no_room_is_told_in_a_line_and_is_2(
+    collector: Collector, argv: list[str]
+) -> None:
+    with Path("/dev/full").open("wb") as full:
+        ran = subprocess.run(
+            [*COMMAND, *argv],
+            check=False,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            text=True,
+            env=os.environ | {"TRIMTAB_URL": collector.url},
+        )
+    said = "trimtab: the answer can't be written: No space left on device\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+
+
+def test_so_is_output_that_is_closed() -> None:
+    ran = subprocess.run(
+        ["sh", "-c", 'exec "$@" >&-', "sh", *COMMAND, "nodes"],
+        check=False,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    said = "trimtab: standard output is closed\n"
+    assert (ran.returncode, ran.stderr) == (2, said)
+
+
+@pytest.mark.parametrize("where", ["2>&-", "2>/dev/full"])
+def test_an_error_that_can_not_be_told_is_2_all_the_same(where: str) -> None:
+    ran = subprocess.run(
+        ["sh", "-c", f'exec "$@" {where}', "sh", *COMMAND, "frobnicate"],
+        check=False,
+        stdout=subprocess.PIPE,
+    )
+    assert (ran.returncode, ran.stdout) == (2, b"")
 
 
 def test_a_locale_without_bars_gets_marks_instead(collector: Collector) -> None:

@@ -71,6 +71,19 @@ def test_a_span_is_shown_in_the_unit_that_fits(
 
 
 @pytest.mark.parametrize(
+    ("unix_s", "shown"),
+    [
+        (0.0, "1970-01-01 00:00:00 UTC"),
+        (1_760_000_000.9, "2025-10-09 08:53:20 UTC"),
+        (1e300, "–"),  # no calendar goes that far
+        (-1e18, "–"),
+    ],
+)
+def test_a_moment_is_shown_in_utc(unix_s: float, shown: str) -> None:
+    assert units.moment(unix_s) == shown
+
+
+@pytest.mark.parametrize(
     ("value", "drawn"),
     [
         (1.0, "████"),

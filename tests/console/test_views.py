@@ -115,6 +115,51 @@ def test_the_node_to_look_at_first_is_on_top() -> None:
     ]
 
 
+SILENT: dict[str, Any] = {
+    "score": None,
+    "confidence": None,
+    "limiting": None,
+    "headroom": {"cpu": None, "memory": None, "network": None, "gpu": None},
+    "signals": {"cpu.stall": None, "path.loss": None},
+    "age_ms": 3_600_000,
+}
+
+
+def test_silent_nodes_keep_their_place_and_show_no_reading() -> None:
+    nodes = [
+        summary(node="well", score=0.1),
+        summary(node="asleep", state="sleeping", **SILENT),
+        summary(node="gone-b", state="lost", **SILENT),
+        summary(node="gone-a", state="lost", **SILENT | {"age_ms": None}),
+    ]
+    rows = drawn([nodes_view.fleet(nodes, roomy=True)]).splitlines()[1:]
+    assert [row.split() for row in rows] == [
+        ["gone-a", "lost", *["–"] * 7],
+        ["gone-b", "lost", *["–"] * 6, "60", "min"],
+        ["well", "healthy", "0.10", "cpu", "0.50", "1.00", "–", "–", "0.4", "s"],
+        ["asleep", "sleeping", *["–"] * 6, "60", "min"],
+    ]
+    assert "lost  score –  limiting –  cpu –" in nodes_view.line(nodes[2])
+
+
+def test_of_a_silent_node_what_is_old_is_said_to_be() -> None:
+    gone = node(state="lost", holes=[{"signal": "x", "state": "error"}], **SILENT)
+    text = drawn(node_view.whole(gone, [0.5], roomy=True))
+    assert "score –\nno reading; the last one is 60 min old\n" in text
+    assert "\nsignals\n  no reading\n" in text
+    assert "\nlinks, as last reported\n" in text
+    assert "\nholes, as last reported\n" in text
+    assert "confidence" not in text
+
+
+def test_of_a_node_recalled_after_a_restart_the_last_sign_is_dated() -> None:
+    recalled = node(state="lost", **SILENT | {"age_ms": None}, last_seen=60)
+    text = drawn(node_view.whole(recalled, [], roomy=True))
+    assert "no reading since the collector started; last heard of 1970-01-01 00:01" in (
+        text
+    )
+
+
 def test_the_tally_counts_states_worst_first() -> None:
     nodes = [summary(), summary(state="lost"), summary(admin="draining")]
     assert tally(nodes) == ("3 nodes: 1 lost, 2 healthy, 1 taken out by the operator.")
@@ -275,3 +320,25 @@ def test_what_was_left_out_and_what_is_next_are_told() -> None:
 
 def test_text_of_ours_is_no_markup_either() -> None:
     assert drawn([Text("[b]")]) == drawn(["[b]"]) == "[b]\n"
+
+
+def test_gpus_come_with_what_is_useful_of_their_work() -> None:
+    gpu = {
+        "device": 0,
+        "name": "H200\x1b[31m",
+        "health": "lowered",
+        "free_mib": 20480,
+        "busy": 0.7,
+        "effective": 0.31,
+        "pseudo_high": True,
+        "reasons": ["remap pending"],
+    }
+    odd = {"device": 1, "free_mib": "much", "busy": None}
+    section = {"state": "ok", "stranding": 0.406, "devices": [gpu, odd, 7]}
+    shown = drawn(node_view.whole(node(gpus=section), [], roomy=True), 160)
+    assert "ok, 40.6 % of the free memory stranded" in shown
+    assert "20.0 GiB free, busy 70.0 %, useful at most 31.0 %" in shown
+    assert "busy but doing little, remap pending" in shown
+    assert "\x1b" not in shown
+    assert "1 unnamed, health –, – free, busy –" in shown
+    assert "GPUs" not in drawn(node_view.whole(node(), [], roomy=True), 160)
