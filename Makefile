@@ -2,15 +2,19 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
+PACKAGES := agent balancer client collector console wire
 
-.PHONY: run venv test check bench build clean
+.PHONY: run venv test check bench build deb clean
 
 run: venv
-	@exec $(BIN)/python -m trimtab.console.local --state-dir var
+	@exec $(BIN)/python -m trimtab.console.local --state-dir var $(ARGS)
 
 venv: $(VENV)/made
 
 $(VENV)/made: pyproject.toml constraints.txt
+	@mkdir -p links/trimtab  # an unpacked sdist has no links
+	@for p in $(PACKAGES); do \
+	  test -L links/trimtab/$$p || ln -s ../../$$p links/trimtab/$$p; done
 	$(PYTHON) -m venv $(VENV)
 	PIP_CONSTRAINT=$(CURDIR)/constraints.txt $(BIN)/python -m pip install \
 	  --quiet --disable-pip-version-check --editable '.[dev]'
@@ -20,12 +24,21 @@ test: venv
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: venv
-	$(BIN)/ruff check links/trimtab/* tests bench
-	$(BIN)/ruff format --check links/trimtab/* tests bench
-	$(BIN)/mypy links/trimtab tests bench
+	$(BIN)/ruff check links/trimtab/* tests bench packaging
+	$(BIN)/ruff format --check links/trimtab/* tests bench packaging
+	$(BIN)/mypy links/trimtab tests bench packaging
+
+bench: venv
+	$(BIN)/python bench/footprint.py
+	$(BIN)/python bench/scaling.py
+	$(BIN)/python bench/signals.py
+	$(BIN)/python bench/soak.py
 
 build: venv
 	$(BIN)/python -m build --outdir dist
+
+deb: venv
+	$(BIN)/python packaging/deb/build.py --output dist
 
 clean:
 	rm -rf $(VENV) var dist build .mypy_cache .ruff_cache .pytest_cache .hypothesis

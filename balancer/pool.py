@@ -10,6 +10,7 @@ shared with the node failed over from, last a report that is stale.
 from collections.abc import Iterable, Sequence
 from enum import StrEnum
 from itertools import accumulate
+from statistics import median
 from typing import NamedTuple
 
 from . import needs, panic, standing
@@ -84,10 +85,7 @@ def build(snapshot: Snapshot, task: Task, now: float, settings: Settings) -> Poo
     mode = _mode(snapshot, tiers, best, settings)
     readings = [_reading(snapshot, row, task) for row in rows]
     rooms = _rooms(snapshot, rows, readings, now, mode)
-    weights = [
-        weight(capacity(snapshot.slots[row], snapshot.speed[row]), room)
-        for row, room in zip(rows, rooms, strict=True)
-    ]
+    weights = _weights(snapshot, rows, readings, rooms, mode)
     return Pool(
         mode=mode,
         rows=rows,
@@ -176,6 +174,32 @@ def _rooms(
             known.append(faded(reading.room, now - sampled_at))
     unknown = middle(known)
     return [unknown if room is None else room for room in known]
+
+
+def _weights(
+    snapshot: Snapshot,
+    rows: Sequence[int],
+    readings: Sequence[Headroom | None],
+    rooms: Sequence[float],
+    mode: Mode,
+) -> list[float]:
+    """Return each node's weight; one without a reading gets the median one.
+
+    Never more than its capacity, though: a newcomer of one slot is no average
+    node of a pool of large ones.
+    """
+    capacities = [capacity(snapshot.slots[row], snapshot.speed[row]) for row in rows]
+    own = [weight(*pair) for pair in zip(capacities, rooms, strict=True)]
+    measured = [
+        w for w, reading in zip(own, readings, strict=True) if reading is not None
+    ]
+    if not measured or mode is Mode.PANIC:  # capacity alone
+        return own
+    middling = median(measured)
+    return [
+        min(middling, limit) if reading is None else w
+        for w, limit, reading in zip(own, capacities, readings, strict=True)
+    ]
 
 
 def _rtts(snapshot: Snapshot, rows: Sequence[int]) -> list[float]:

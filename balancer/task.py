@@ -40,6 +40,9 @@ _PROBLEMS = 32  # reported; what is wrong beyond is counted
 _SHOWN_CHARS = 60
 
 
+UNKNOWN_FIELD = "an unknown field"
+
+
 class Problem(NamedTuple):
     """One thing wrong with a task."""
 
@@ -48,6 +51,8 @@ class Problem(NamedTuple):
     expected: str
 
     def __str__(self) -> str:
+        if self.value == UNKNOWN_FIELD:
+            return f"{self.field}: no such field; {self.expected}"
         return f"{self.field}: expected {self.expected}, got {self.value}"
 
 
@@ -127,7 +132,7 @@ def parse_task(obj: object) -> Task:
             break
         if not isinstance(key, str) or key not in FIELDS:
             field = _shown(key).strip("'")
-            problems.append(Problem(field, "an unknown field", _meant(key)))
+            problems.append(Problem(field, UNKNOWN_FIELD, _meant(key)))
         elif value is not None:
             attribute, parse = FIELDS[key]
             try:
@@ -156,8 +161,8 @@ def _shown(value: object) -> str:
 def _meant(key: object) -> str:
     close = get_close_matches(key, FIELDS, n=1) if isinstance(key, str) else []
     if close:
-        return f"a known field; did you mean '{close[0]}'?"
-    return f"one of {', '.join(FIELDS)}"
+        return f"did you mean '{close[0]}'?"
+    return f"there are {', '.join(FIELDS)}"
 
 
 def _number(limit: float, unit: str, *, positive: bool) -> Callable[[object], float]:

@@ -42,7 +42,7 @@ def main() -> None:
         "TRIMTAB_URL": f"http://{HTTP}",
     }
     assert "no problem" in run("trimtab-collector", "check-config", "/dev/null")
-    assert "No tokens" in run("trimtab-collector", "token", "list")
+    assert "No token" in run("trimtab-collector", "token", "list")
     services = [
         subprocess.Popen(command("trimtab-collector", "run")),
         subprocess.Popen(

@@ -3,6 +3,7 @@
 import collections
 import signal
 import subprocess
+import time
 
 import pytest
 
@@ -147,3 +148,59 @@ def test_tokens_never_show_in_logs_argv_or_environment(fleet, tmp_path):
             for name in ("cmdline", "environ"):
                 text = Path(f"/proc/{process.pid}/{name}").read_bytes()
                 assert secret.encode() not in text
+
+
+@pytest.mark.timeout(120)
+def test_under_stress_the_score_falls_within_3_s_and_recovers(fleet, need):
+    stress = need("stress-ng")
+    fleet.collector()
+    fleet.agent("one")
+    until(lambda: state(fleet, "one") in RATED, 10, "the node is rated")
+
+    def score():
+        return fleet.nodes()["one"]["score"]
+
+    # What else runs on this host is not the test's to choose.
+    until(lambda: score() > 0.3, 60, "the host is calm enough to be stressed")
+    calm = score()
+    load = subprocess.Popen([stress, "--quiet", "--cpu", "4", "--timeout", "20"])
+    try:
+        took_s = until(lambda: score() < calm / 2, 10, "the score falls")
+        assert took_s < 3.5  # 3 s, and what starting the load takes
+        assert fleet.nodes()["one"]["limiting"] == "cpu"
+    finally:
+        load.terminate()
+        load.wait()
+    until(lambda: score() > calm / 2, 30, "the score recovers")
+
+
+def test_promtool_accepts_the_metrics(fleet, need):
+    import urllib.request
+
+    promtool = need("promtool")
+    fleet.collector()
+    fleet.agent("one", interval_s=0.2)
+    until(lambda: state(fleet, "one") in RATED, 10, "the node is rated")
+    url = f"http://127.0.0.1:{fleet.http_port}/metrics"
+    with urllib.request.urlopen(url, timeout=5) as answer:
+        text = answer.read()
+    done = subprocess.run(
+        [promtool, "check", "metrics"], input=text, capture_output=True, check=False
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert not done.stderr
+
+
+@pytest.mark.parametrize("mode", ["standard", "edge"])
+def test_a_host_that_says_it_sleeps_is_sleeping_not_lost(fleet, mode):
+    """A39."""
+    fleet.collector(lost_after_s=1, tick_s=0.05)
+    agent = fleet.agent("laptop", mode=mode, interval_s=0.2, heartbeat_s=1)
+    until(lambda: state(fleet, "laptop") in RATED, 10, "the node is rated")
+    agent.send_signal(signal.SIGUSR1)
+    until(lambda: state(fleet, "laptop") == "sleeping", 5, "the node sleeps")
+    time.sleep(2.5)  # long past lost
+    assert state(fleet, "laptop") == "sleeping"
+    assert "after=lost" not in fleet.log("collector")
+    assert fleet.ask("/v1/route", {})["status"] == 409  # never picked
+    assert agent.poll() is None

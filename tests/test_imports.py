@@ -23,7 +23,7 @@ MAY_IMPORT = {
 # What each may use of others' packages at module level or anywhere else.
 THIRD_PARTY = {
     "wire": {"msgpack"},
-    "agent": {"icmplib"},
+    "agent": {"icmplib", "msgpack", "psutil", "pynvml"},
     "collector": {
         "aiohttp",
         "numpy",
