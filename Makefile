@@ -24,8 +24,9 @@ test: venv
 	$(BIN)/python -m pytest $(PYTEST_ARGS)
 
 check: venv
-	$(BIN)/ruff check links/trimtab/* tests bench packaging
-	$(BIN)/ruff format --check links/trimtab/* tests bench packaging
+	$(BIN)/ruff check .
+	$(BIN)/ruff check --select TID251 links/trimtab/*
+	$(BIN)/ruff format --check .
 	$(BIN)/mypy links/trimtab tests bench packaging
 
 bench: venv
