@@ -204,3 +204,24 @@ def test_a_host_that_says_it_sleeps_is_sleeping_not_lost(fleet, mode):
     assert "after=lost" not in fleet.log("collector")
     assert fleet.ask("/v1/route", {})["status"] == 409  # never picked
     assert agent.poll() is None
+
+
+@pytest.mark.parametrize("mode", ["standard", "edge"])
+def test_the_trees_given_stand_in_place_of_the_hosts(fleet, fixtures, mode):
+    """As in a container that has the host's procfs mounted elsewhere."""
+    tree = fixtures / "no-psi"
+    fleet.collector()
+    fleet.agent(
+        "boxed",
+        mode=mode,
+        procfs=tree / "proc",
+        sysfs=tree / "sys",
+        interval_s=0.2,
+        heartbeat_s=1,
+    )
+    until(lambda: state(fleet, "boxed") in RATED, 10, "the node is rated")
+    node = fleet.ask("/v1/nodes/boxed")
+    assert node["signals"]["cpu.stall"] is None  # that tree has no pressure files
+    assert node["signals"]["memory.available"] == 0.5
+    holes = {hole["signal"]: hole["state"] for hole in node["holes"]}
+    assert holes["cpu.stall"] == holes["memory.stall_some"] == "unsupported"

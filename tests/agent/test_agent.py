@@ -8,6 +8,7 @@ import asyncio
 import io
 import json
 from contextlib import asynccontextmanager
+from itertools import count
 from random import Random
 
 import pytest
@@ -39,8 +40,11 @@ def _impatient(monkeypatch):
 
 
 @asynccontextmanager
-async def collecting(tmp_path, port, host="127.0.0.1", **settings):
-    """Yield a collector that listens, ticks and commits until it is dropped."""
+async def collecting(tmp_path, port, host="127.0.0.1", commits=10**9, **settings):
+    """Yield a collector that listens, ticks and commits until it is dropped.
+
+    After so many `commits` it stores nothing any more.
+    """
     chosen = CollectorSettings(state_dir=tmp_path / "collector", **settings)
     store = Store(chosen.database)
     collector = Collector(chosen, store, SystemClock(), Router(Random(1)))
@@ -49,9 +53,10 @@ async def collecting(tmp_path, port, host="127.0.0.1", **settings):
     server = await loop.create_server(ingest.connection, host, port)
 
     async def turn():
-        while True:
+        for turns in count():
             collector.tick()
-            ingest.acknowledge(await collector.commit())
+            if turns < commits:
+                ingest.acknowledge(await collector.commit())
             await asyncio.sleep(0.05)
 
     turning = asyncio.create_task(turn())
@@ -288,5 +293,26 @@ def test_an_ipv6_only_collector_is_reached(tmp_path, free_port):
         agent._uplink._failover = Failover([Address(("::1", port))])
         async with collecting(tmp_path, port, host="::1") as collector, running(agent):
             await until(lambda: len(collector.fleet) and collector.fleet.frames[0] > 3)
+
+    asyncio.run(scenario())
+
+
+def test_what_a_collector_took_and_never_stored_is_sent_again(tmp_path, free_port):
+    """A09: killed with many samples in memory; none was acknowledged."""
+
+    async def scenario():
+        port = free_port()
+        agent = make_agent(tmp_path, port)
+        first = agent._seq
+        stopping = asyncio.Event()
+        task = asyncio.create_task(agent.run(stopping))
+        async with collecting(tmp_path, port, commits=20) as collector:
+            await until(lambda: collector.intake.counts.frames > 60)
+            assert 0 < stored(collector) < collector.intake.counts.frames - 15
+        async with collecting(tmp_path, port) as collector:
+            await until(lambda: len(collector.fleet) and collector.fleet.heard[0])
+            stopping.set()
+            await asyncio.wait_for(task, 5)
+            assert stored(collector) == agent._seq - first
 
     asyncio.run(scenario())

@@ -3,6 +3,7 @@
 import re
 from enum import IntEnum
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -17,6 +18,7 @@ from trimtab.wire import (
     Frame,
     Gpu,
     GpuHealth,
+    GpuInfo,
     GpuMethod,
     Gpus,
     GpuState,
@@ -195,3 +197,28 @@ def test_the_page_has_a_row_for_each_field_with_its_version(
     numbered = [cells for cells in rows(heading) if cells[0].isdigit()]
     assert len(numbered) == fields
     assert all(re.fullmatch(r"\d+\.\d+", cells[-1]) for cells in numbered)
+
+
+@pytest.mark.parametrize(
+    ("heading", "kind"),
+    [
+        ("**Inventory**", Inventory),
+        ("**gpu info**", GpuInfo),
+        ("**cpu**", Cpu),
+        ("**memory**", Memory),
+        ("**link**", Link),
+        ("**gpus**", Gpus),
+        ("**gpu**", Gpu),
+        ("**mig**", Mig),
+        ("**io**", Io),
+        ("**net**", Net),
+        ("**hole**", Hole),
+    ],
+)
+def test_the_page_names_every_field_at_its_position(heading: str, kind: Any) -> None:
+    part = PAGE.split(f"\n{heading}", 1)[1]
+    rows = re.findall(r"^\| (\d+) \| (\w+) \|", part.split("\n\n")[1], re.MULTILINE)
+    assert [int(number) for number, _ in rows] == list(range(len(kind._fields)))
+    for (_, told), field in zip(rows, kind._fields, strict=True):
+        # A name on the page may leave off the unit, which stands beside it.
+        assert field == told or field.startswith(f"{told}_"), (told, field)
