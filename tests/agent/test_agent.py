@@ -29,6 +29,16 @@ from trimtab.collector.ingest import Ingest
 from trimtab.collector.settings import Settings as CollectorSettings
 from trimtab.collector.states import State
 from trimtab.collector.store import Store
+from trimtab.wire import (
+    Ack,
+    Bye,
+    Farewell,
+    Frame,
+    Hello,
+    Stream,
+    Welcome,
+    encode,
+)
 
 INTERVAL_S = 0.05
 
@@ -316,3 +326,28 @@ def test_what_a_collector_took_and_never_stored_is_sent_again(tmp_path, free_por
             assert stored(collector) == agent._seq - first
 
     asyncio.run(scenario())
+
+
+def test_an_orderly_stop_says_bye(tmp_path, free_port):
+    heard = []
+
+    async def listen(reader, writer):
+        stream = Stream()
+        writer.write(encode(Welcome("under-test", 1)))
+        while data := await reader.read(4096):
+            for message in stream.feed(data):
+                heard.append(message)
+                if isinstance(message, Frame):
+                    writer.write(encode(Ack(message.seq)))
+        writer.close()
+
+    async def scenario():
+        port = free_port()
+        async with await asyncio.start_server(listen, "127.0.0.1", port):
+            async with running(make_agent(tmp_path, port)):
+                await until(lambda: any(isinstance(m, Frame) for m in heard))
+            await until(lambda: isinstance(heard[-1], Bye))
+
+    asyncio.run(scenario())
+    assert isinstance(heard[0], Hello)
+    assert heard[-1] == Bye(Farewell.STOP)
