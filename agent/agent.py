@@ -13,7 +13,7 @@ from trimtab.wire import Frame, GpuInfo, Hello, Hole, Link, Welcome, encode
 
 from .backend import sampler
 from .changes import Changes
-from .clocks import SLEPT_MS, boot_ms, monotonic_ms
+from .clocks import Sleep, boot_ms
 from .gpu.presence import look
 from .introduction import SEQ_LIMIT, Introduction, measure
 from .notify import Manager
@@ -59,7 +59,7 @@ class Agent:
         self._changes = Changes()
         self._sampled_at = 0.0  # on the loop's clock
         self._pause: asyncio.Future[None] | None = None  # until the next sample
-        self._asleep_ms = boot_ms() - monotonic_ms()
+        self._sleep = Sleep()
         self._gpu: GpuProbe | None = None  # None: no GPU was seen
         self._gpu_task: asyncio.Task[None] | None = None
         self._gpu_infos: tuple[GpuInfo, ...] = ()
@@ -213,9 +213,8 @@ class Agent:
 
     def _notice_sleep(self) -> None:
         """Dial anew after a suspend: the old connection is long forgotten."""
-        asleep_ms = boot_ms() - monotonic_ms()
-        slept_ms, self._asleep_ms = asleep_ms - self._asleep_ms, asleep_ms
-        if slept_ms > SLEPT_MS:
+        slept_ms = self._sleep.slept_ms()
+        if slept_ms is not None:
             self._log.info("resumed", slept_s=slept_ms // 1000)
             self._uplink.hang_up("this host was asleep")
 

@@ -18,5 +18,19 @@ def monotonic_ms() -> int:
 # By so much the two drift apart only while the host sleeps.
 SLEPT_MS = 2000
 
+
+class Sleep:
+    """Notices a suspend: the boot clock goes on in it, the monotonic one stops."""
+
+    def __init__(self) -> None:
+        self._asleep_ms = boot_ms() - monotonic_ms()
+
+    def slept_ms(self) -> int | None:
+        """Return how long the host slept since the last call; None: it did not."""
+        before, self._asleep_ms = self._asleep_ms, boot_ms() - monotonic_ms()
+        slept_ms = self._asleep_ms - before
+        return slept_ms if slept_ms > SLEPT_MS else None
+
+
 # "This host is about to sleep": sent by the unit that runs before sleep.target.
 SLEEP_SIGNAL = getattr(signal, "SIGUSR1", None)

@@ -7,12 +7,11 @@ and what is allowed. In the environment lists and tables are JSON.
 import json
 import math
 import os
-import re
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from trimtab.wire import Inventory
+from trimtab.wire import NODE_NAME, Inventory
 
 from .emit import LEVELS
 from .probes.targets import parse_target
@@ -236,11 +235,8 @@ def _text(value: object) -> str:
     return value
 
 
-_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
-
-
 def _name(value: object) -> str:
-    if not (isinstance(value, str) and _NAME.fullmatch(value)):
+    if not (isinstance(value, str) and NODE_NAME.fullmatch(value)):
         raise ValueError("1 to 63 letters, digits, '.', '_' or '-'")
     return value
 

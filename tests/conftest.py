@@ -3,10 +3,12 @@
 import os
 import shutil
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+
+from .processes import Fleet
 
 HERE = Path(__file__).parent
 
@@ -56,3 +58,11 @@ def free_port() -> Callable[[], int]:
             return port
 
     return find
+
+
+@pytest.fixture
+def fleet(tmp_path: Path, free_port: Callable[[], int]) -> Iterator[Fleet]:
+    """Real collectors and agents as processes, all ended with the test."""
+    fleet = Fleet(tmp_path, free_port)
+    yield fleet
+    fleet.close()

@@ -7,14 +7,7 @@ import time
 
 import pytest
 
-from .processes import Fleet, until
-
-
-@pytest.fixture
-def fleet(tmp_path, free_port):
-    fleet = Fleet(tmp_path, free_port)
-    yield fleet
-    fleet.close()
+from .processes import until
 
 
 def state(fleet, name):

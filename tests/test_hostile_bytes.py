@@ -19,17 +19,10 @@ from trimtab.wire import (
     encode,
 )
 
-from .processes import Fleet, rss_kib, until
+from .processes import rss_kib, until
 
 STRINGS = 10_000
 FLAT_KIB = 24 * 1024
-
-
-@pytest.fixture
-def fleet(tmp_path, free_port):
-    fleet = Fleet(tmp_path, free_port)
-    yield fleet
-    fleet.close()
 
 
 def strings(seed, count):

@@ -4,7 +4,7 @@ No I/O here, and nothing of trimtab is imported. `docs/wire.md` gives the
 layout byte by byte.
 """
 
-from .decode import decode
+from .decode import NODE_NAME, decode
 from .encode import encode
 from .errors import Malformed, TooLarge, WireError
 from .messages import (
@@ -42,6 +42,7 @@ from .version import PROTOCOL, VERSION
 
 __all__ = [
     "GPU_REASONS",
+    "NODE_NAME",
     "NUMBERS",
     "PROTOCOL",
     "SIGNALS",

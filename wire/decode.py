@@ -70,7 +70,7 @@ _Array = tuple[object, ...]
 
 # What may be shown in a terminal, a log and a URL without harm.
 _PRINTABLE = re.compile(r"[^\x00-\x1f\x7f-\x9f\u2028\u2029\ud800-\udfff]*")
-NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
+NODE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")
 
 ID_BYTES = 16
 KEY_BYTES = 32
@@ -215,7 +215,7 @@ def _hello(item: _Array) -> Hello:
         raise Malformed("hello.protocol", f"protocol {PROTOCOL}", protocol)
     f = _padded(item, "hello", 5, 13)
     name = f[4]
-    if not isinstance(name, str) or NAME.fullmatch(name) is None:
+    if not isinstance(name, str) or NODE_NAME.fullmatch(name) is None:
         raise Malformed(
             "hello.name",
             "1 to 63 letters, digits, '.', '_' or '-', first and last no sign",

@@ -31,7 +31,7 @@ from trimtab.wire import (
 from ..backend import sampler
 from ..backoff import delay_s
 from ..changes import Changes
-from ..clocks import SLEEP_SIGNAL, SLEPT_MS, boot_ms, monotonic_ms
+from ..clocks import SLEEP_SIGNAL, Sleep, boot_ms
 from ..errors import Unsupported
 from ..failover import Failover
 from ..introduction import SEQ_LIMIT, Introduction, measure
@@ -90,7 +90,7 @@ class Loop:
         self._seq = boot_ms()
         self._rng = random.Random()
         self._failover = Failover(settings.collector)
-        self._asleep_ms = boot_ms() - monotonic_ms()
+        self._sleep = Sleep()
         self._selector = selectors.DefaultSelector()
         self._watched: dict[int, tuple[int, int, Watched]] = {}  # by descriptor
         self._pingers = [Pinger(target) for target in settings.targets]
@@ -236,9 +236,8 @@ class Loop:
 
     def _notice_sleep(self, now: float) -> None:
         """Dial anew after a suspend: the old connection is long forgotten."""
-        asleep_ms = boot_ms() - monotonic_ms()
-        slept_ms, self._asleep_ms = asleep_ms - self._asleep_ms, asleep_ms
-        if slept_ms > SLEPT_MS:
+        slept_ms = self._sleep.slept_ms()
+        if slept_ms is not None:
             self._log.info("resumed", slept_s=slept_ms // 1000)
             self._dial_at = now
             if self._connection is not None:

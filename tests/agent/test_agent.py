@@ -275,7 +275,7 @@ def test_a_host_that_slept_dials_anew(tmp_path, free_port, monkeypatch):
     """A38: boot clock minus monotonic is the time spent asleep."""
     slept_ms = 0
     monkeypatch.setattr(
-        "trimtab.agent.agent.monotonic_ms", lambda: monotonic_ms() - slept_ms
+        "trimtab.agent.clocks.monotonic_ms", lambda: monotonic_ms() - slept_ms
     )
     out = io.StringIO()
 

@@ -16,7 +16,7 @@ from trimtab.agent.inventory import (
     parse_cpulist,
     usable_cpus,
 )
-from trimtab.wire.decode import NAME
+from trimtab.wire import NODE_NAME
 
 
 @pytest.mark.parametrize(
@@ -143,4 +143,4 @@ def test_a_host_name_becomes_a_node_s(hostname: str, expected: str) -> None:
 
 @given(st.text(max_size=100))
 def test_any_host_name_becomes_one_the_wire_takes(hostname: str) -> None:
-    assert re.fullmatch(NAME, node_name(hostname))
+    assert re.fullmatch(NODE_NAME, node_name(hostname))

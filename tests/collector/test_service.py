@@ -9,18 +9,11 @@ import subprocess
 import time
 
 import pytest
-from tests.processes import Fleet, until
+from tests.processes import until
 
 from trimtab.wire import Echo, Frame, Hello, Refused, Stream, encode
 
 RATED = {"healthy", "strained", "saturated"}
-
-
-@pytest.fixture
-def fleet(tmp_path, free_port):
-    fleet = Fleet(tmp_path, free_port)
-    yield fleet
-    fleet.close()
 
 
 def serving(fleet, **settings):

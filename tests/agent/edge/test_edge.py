@@ -7,17 +7,9 @@ import sys
 import time
 from pathlib import Path
 
-import pytest
-from tests.processes import Fleet, until
+from tests.processes import until
 
 RATED = {"healthy", "strained", "saturated"}
-
-
-@pytest.fixture
-def fleet(tmp_path, free_port):
-    fleet = Fleet(tmp_path, free_port)
-    yield fleet
-    fleet.close()
 
 
 def node(fleet):
