@@ -1,75 +1,163 @@
 """The agent at work: sample, frame, ring, uplink, once an interval.
 
-The sampling loop waits for nobody: probes read procfs only, pings run beside
-it, and while the collector is away frames go into the ring.
+One loop does all of it. Probes read procfs, which never waits; pings go out in
+the same wake-up as the sample; while the collector is away frames go into the
+ring.
 """
 
-import asyncio
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from trimtab.wire import Frame, GpuInfo, Hello, Hole, Link, Welcome, encode
 
+from . import modes
 from .backend import sampler
+from .cadence import Cadence, OnChange
 from .changes import Changes
 from .clocks import Sleep, boot_ms
-from .gpu.presence import look
+from .collector_link import Echoes, Kernel
 from .introduction import SEQ_LIMIT, Introduction, measure
+from .loop import Loop
 from .notify import Manager
-from .probes.ping import Pinger
 from .probes.targets import parse_target
 from .ring import Ring
+from .settings import Settings
 from .starting import Start
 from .uplink import Uplink
 
 if TYPE_CHECKING:
     from .gpu.probe import GpuProbe
+    from .probes.ping import Pings
 
-DEV = Path("/dev")
+DEV = "/dev"
 MOST_PEERS = 16  # that a collector may ask for, beside the configured targets
-FIRST_S = 0.1  # until the first frame
+FIRST_S = 0.1  # until the first frame: most signals are differences
 FLUSH_S = 2.0  # at the end, for the collector to store what it got
-INVENTORY_S = 60.0  # CPUs and memory come and go on a running host
+GPU_END_S = 5.0  # at the end, for the GPU's child to be gone
 
 
 class Agent:
     """One host's agent, from its settings to its frames."""
 
-    def __init__(self, start: Start, manager: Manager) -> None:
+    def __init__(
+        self, start: Start, manager: Manager, loop: Loop | None = None
+    ) -> None:
+        settings = start.settings
         self._start = start
-        self._settings = start.settings
-        self._host = start.host
+        self._settings = settings
+        self._mode = modes.of(settings.mode)
         self._log = start.log
+        self._host = start.host
         self._manager = manager
+        self._loop = loop or Loop()
         self._introduction = Introduction(
-            start.settings, start.identity, start.token, start.host
+            settings, start.identity, start.token, start.host
         )
-        self._sampler = sampler(start.settings, start.host)
-        self._ring = Ring(start.settings.ring_kib * 1024)
-        self._uplink = self._new_uplink()
-        self._moved = asyncio.Event()  # the collector is another one now
-        self._interval_s = start.settings.interval_s
-        self._measured = measure(start.settings, start.host)
+        self._sampler = sampler(settings, start.host, self._mode)
+        self._ring = Ring(settings.ring_kib * 1024)
+        self._link: Kernel = Echoes() if self._mode.echoes else Kernel()
+        self._uplink = Uplink(
+            self._loop, self._mode, self._link, self._ring, self, start.log
+        )
+        self._cadence = self._paced(settings)
+        self._measured = measure(settings, start.host)
+        self._measured_s = 0.0
         # Grows over restarts within a boot, with nothing kept on disk.
         self._seq = boot_ms()
         self._peers: tuple[str, ...] = ()  # that the collector asks for
-        self._pingers: dict[str, Pinger] = {}
-        self._ping_tasks: dict[str, asyncio.Task[None]] = {}
+        self._pings: Pings | None = None  # None: there never was a target
+        self._pinged_s = 0.0
         self._changes = Changes()
-        self._sampled_at = 0.0  # on the loop's clock
-        self._pause: asyncio.Future[None] | None = None  # until the next sample
+        self._due_s = 0.0  # the next sample
+        self._ready = False
         self._sleep = Sleep()
         self._gpu: GpuProbe | None = None  # None: no GPU was seen
-        self._gpu_task: asyncio.Task[None] | None = None
         self._gpu_infos: tuple[GpuInfo, ...] = ()
+        self._stopping = self._flushed = False
+        self.ended = False
+
+    # What others ask for
+
+    def run(self) -> None:
+        """Work until stopped."""
+        self.begin()
+        while not self.ended:
+            self._loop.turn()
+        self._loop.close()
+
+    def begin(self) -> None:
+        """Dial and take the first sample; the loop does the rest."""
+        self._ping()
+        self._look_for_gpus()
+        self._sampler.sample(time.monotonic_ns())  # what differences begin from
+        self._measured_s = now_s = time.monotonic()
+        self._due_s = now_s + min(FIRST_S, self._cadence.interval_s)
+        self._loop.at(self._due_s, self._tick)
+        if self._manager.watchdog_s:
+            self._loop.at(now_s, self._feed_watchdog)
+        self._uplink.call(self._settings.collector, self._start.tls)
+        self._log.info(
+            "agent_started",
+            node=self._introduction.name,
+            mode=self._settings.mode,
+            collector=self._settings.collector,
+            interval_s=self._cadence.interval_s,
+        )
+
+    def stop(self) -> None:
+        """End in order: what is left is sent and, for a while, waited for."""
+        if self._stopping:
+            return
+        self._stopping = True
+        self._manager.tell("STOPPING=1")
+        self._log.info("agent_stopping")
+        for call in (self._tick, self._feed_watchdog):
+            self._loop.cancel(call)
+        if self._pings is not None:
+            self._pings.close()
+        if self._gpu is not None:
+            self._gpu.stop(self._end_if_done)
+        # The ring is memory: what is not stored now is lost with it.
+        self._loop.at(time.monotonic() + FLUSH_S, self.flushed)
+        self._uplink.finish()
+
+    def reload(self) -> None:
+        """Read the settings again, and take up what can change while running."""
+        from .reload import moved, reload
+
+        if self._stopping:
+            return
+        before, after = self._start, reload(self._start, self._manager)
+        if after is None:
+            return
+        settings = after.settings
+        self._start, self._settings = after, settings
+        self._introduction.adopt(settings)
+        self._ring.resize(settings.ring_kib * 1024)
+        if moved(before, after):
+            self._peers = ()
+            self._uplink.call(settings.collector, after.tls)
+        if _pace(settings) != _pace(before.settings):
+            self._cadence = self._paced(settings)
+            # The sleep of an hour, if the interval was that, ends now.
+            self._due_s = time.monotonic()
+            self._loop.at(self._due_s, self._tick)
+        self._ping()
+        self._uplink.greet_again()
+
+    def announce_sleep(self) -> None:
+        """Tell the collector that this host is about to sleep."""
+        self._uplink.announce_sleep()
+
+    # What the uplink asks for
 
     def hello(self) -> Hello:
         """Return who is calling, as of now."""
         return self._introduction.hello(
             self._measured,
-            interval_s=self._interval_s,
-            targets=tuple(self._pingers),
+            interval_s=self._cadence.interval_s,
+            silence_s=self._cadence.silence_s,
+            targets=() if self._pings is None else tuple(self._pings.pingers),
             gpus=self._gpu_infos,
         )
 
@@ -78,160 +166,80 @@ class Agent:
         if welcome.stored_seq is not None and welcome.stored_seq < SEQ_LIMIT:
             # Ahead of us: restarted on a boot clock that went back.
             self._seq = max(self._seq, welcome.stored_seq)
+        if not self._mode.obeys:
+            return
         changed = False
         if welcome.interval_ms is not None:
             interval_s = max(0.05, welcome.interval_ms / 1000)
-            changed = interval_s != self._interval_s
-            self._interval_s = interval_s
+            changed = interval_s != self._cadence.interval_s
+            self._cadence.interval_s = interval_s
         self._peers = welcome.peers[:MOST_PEERS]
-        changed |= self._ping(self._wanted())
+        changed |= self._ping()
         if changed:
             self._uplink.greet_again()
 
-    def reload(self) -> None:
-        """Read the settings again, and take up what can change while running."""
-        from .reload import moved, reload
-
-        before, after = self._start, reload(self._start, self._manager)
-        if after is None:
+    def flushed(self) -> None:
+        """Hang up: all is stored, or nothing more can be."""
+        if self._flushed:
             return
-        self._start, self._settings = after, after.settings
-        self._introduction.adopt(after.settings)
-        self._ring.resize(after.settings.ring_kib * 1024)
-        if after.settings.interval_s != before.settings.interval_s:
-            self._interval_s = after.settings.interval_s
-            self._end_pause()
-        if moved(before, after):
-            self._peers = ()
-            self._moved.set()
-        self._ping(self._wanted())
-        self._uplink.greet_again()
+        self._flushed = True
+        self._uplink.close()
+        self._loop.at(time.monotonic() + GPU_END_S, self._end)
+        self._end_if_done()
 
-    def announce_sleep(self) -> None:
-        """Tell the collector that this host is about to sleep."""
-        self._uplink.announce_sleep()
+    def _end_if_done(self) -> None:
+        if self._flushed and (self._gpu is None or self._gpu.ended):
+            self._end()
 
-    async def run(self, stopping: asyncio.Event) -> None:
-        """Work until told to stop."""
-        self._ping(self._settings.targets)
-        self._look_for_gpus()
-        uplink = asyncio.create_task(self._stay_connected())
-        sampling = asyncio.create_task(self._sample_for_ever())
-        stop = asyncio.create_task(stopping.wait())
-        tasks = [uplink, sampling, stop]
-        if self._manager.watchdog_s:
-            self._sampled_at = asyncio.get_running_loop().time()
-            feeding = self._feed_watchdog(self._manager.watchdog_s)
-            tasks.append(asyncio.create_task(feeding))
-        self._log.info(
-            "agent_started",
-            node=self._introduction.name,
-            collector=self._settings.collector,
-            interval_s=self._interval_s,
-        )
-        await asyncio.wait(
-            {uplink, sampling, stop}, return_when=asyncio.FIRST_COMPLETED
-        )
-        self._manager.tell("STOPPING=1")
-        self._log.info("agent_stopping")
-        sampling.cancel()
-        # The ring is memory: what is not stored now is lost with it.
-        flushed = await self._uplink.flushed(FLUSH_S)
-        tasks += self._ping_tasks.values()
-        if self._gpu_task is not None:
-            tasks.append(self._gpu_task)
-        for task in tasks:
-            task.cancel()
-        for ended in await asyncio.gather(*tasks, return_exceptions=True):
-            if isinstance(ended, Exception):
-                raise ended  # a bug: let it be seen
-        self._log.info("agent_stopped", lost=0 if flushed else len(self._ring))
+    def _end(self) -> None:
+        if not self.ended:
+            self.ended = True
+            self._log.info("agent_stopped", lost=len(self._ring))
 
-    def _new_uplink(self) -> Uplink:
-        return Uplink(
-            self._settings.collector,
-            self._ring,
-            self,
-            self._log,
-            tls=self._start.tls,
-        )
+    # Each interval
 
-    async def _stay_connected(self) -> None:
-        """Run the uplink, and after a move one to the other collector."""
-        while True:
-            calling = asyncio.create_task(self._uplink.run())
-            moving = asyncio.create_task(self._moved.wait())
-            both = {calling, moving}
-            try:
-                await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
-            finally:
-                for task in both:
-                    task.cancel()
-                await asyncio.gather(*both, return_exceptions=True)
-            if not calling.cancelled():
-                calling.result()  # a bug: let it be seen
-            self._moved.clear()
-            self._uplink = self._new_uplink()
-
-    async def _sample_for_ever(self) -> None:
-        loop = asyncio.get_running_loop()
-        self._sampler.sample(time.monotonic_ns())  # what differences begin from
-        await asyncio.sleep(min(FIRST_S, self._interval_s))
-        due = loop.time()
-        ready = False
-        measured_at = due
-        while True:
-            self._notice_sleep()
-            self._sample()
-            self._sampled_at = loop.time()
-            if not ready:
-                self._manager.tell("READY=1")
-                ready = True
-            if due - measured_at >= INVENTORY_S:
-                measured_at = due
-                self._measure_again()
-            # On the grid of the interval; turns that were slept through
-            # (suspend, a frozen process) are not made up for.
-            due += self._interval_s
-            if due < loop.time():
-                due = loop.time() + self._interval_s
-            await self._pause_for(due - loop.time())
-            due = min(due, loop.time())  # a reload ends the pause early
-
-    async def _pause_for(self, pause_s: float) -> None:
-        loop = asyncio.get_running_loop()
-        self._pause = loop.create_future()
-        timer = loop.call_later(pause_s, self._end_pause)
-        try:
-            await self._pause
-        finally:
-            timer.cancel()
-
-    def _end_pause(self) -> None:
-        if self._pause is not None and not self._pause.done():
-            self._pause.set_result(None)
+    def _tick(self) -> None:
+        now_s = time.monotonic()
+        self._notice_sleep()
+        self._sample(now_s)
+        self._probe_targets(now_s)
+        if not self._ready:
+            self._ready = True
+            self._manager.tell("READY=1")
+        if now_s - self._measured_s >= self._mode.inventory_s:
+            self._measured_s = now_s
+            self._measure_again()
+        # On the grid of the interval; turns that were slept through
+        # (suspend, a frozen process) are not made up for.
+        self._due_s += self._cadence.pause_s(now_s)
+        if self._due_s <= time.monotonic():
+            self._due_s = time.monotonic() + self._cadence.interval_s
+        self._loop.at(self._due_s, self._tick)
 
     def _notice_sleep(self) -> None:
         """Dial anew after a suspend: the old connection is long forgotten."""
         slept_ms = self._sleep.slept_ms()
         if slept_ms is not None:
             self._log.info("resumed", slept_s=slept_ms // 1000)
-            self._uplink.hang_up("this host was asleep")
+            self._uplink.awake()
 
-    async def _feed_watchdog(self, watchdog_s: float) -> None:
+    def _feed_watchdog(self) -> None:
         """Tell the manager that samples still come, however seldom."""
-        loop = asyncio.get_running_loop()
-        while True:
-            late_s = loop.time() - self._sampled_at - self._interval_s
-            if late_s < watchdog_s:
-                self._manager.tell("WATCHDOG=1")
-            await asyncio.sleep(watchdog_s / 3)
+        watchdog_s = self._manager.watchdog_s
+        if watchdog_s is None:
+            return
+        now_s = time.monotonic()
+        if now_s - self._due_s < watchdog_s:
+            self._manager.tell("WATCHDOG=1")
+        self._loop.at(now_s + watchdog_s / 3, self._feed_watchdog)
 
-    def _sample(self) -> None:
+    def _sample(self, now_s: float) -> None:
         readings = self._sampler.sample(time.monotonic_ns())
-        self._changes.tell(readings.signals, self._log)
+        self._changes.tell(readings.holes, self._sampler.signals, self._log)
+        readings.values["link.rtt"] = self._link.look()
+        if not self._cadence.wanted(readings.values, now_s):
+            return
         links, link_holes = self._links()
-        gpu_holes = () if self._gpu is None else self._gpu.holes()
         self._greet_new_gpus()
         self._seq += 1
         frame = Frame(
@@ -241,26 +249,77 @@ class Agent:
             cpu=readings.cpu,
             memory=readings.memory,
             links=links,
-            gpus=None if self._gpu is None else self._gpu.section(time.monotonic()),
-            holes=(*readings.holes, *link_holes, *gpu_holes),
+            gpus=None if self._gpu is None else self._gpu.section(now_s),
+            holes=(*readings.holes, *link_holes, *self._gpu_holes()),
             io=readings.io,
             net=readings.net,
-            clock_offset_ms=self._uplink.clock_offset_ms,
+            clock_offset_ms=self._link.clock_offset_ms,
         )
         self._ring.push(frame.seq, encode(frame))
         self._uplink.frame_ready()
 
-    def _greet_new_gpus(self) -> None:
-        infos = () if self._gpu is None else self._gpu.infos()
-        if infos != self._gpu_infos:
-            self._gpu_infos = infos
+    def _links(self) -> tuple[tuple[Link, ...], tuple[Hole, ...]]:
+        first, holes = self._link.figures()
+        if self._pings is None:
+            return (first,), holes
+        links, more = self._pings.figures()
+        return (first, *links), (*holes, *more)
+
+    def _measure_again(self) -> None:
+        measured = measure(self._settings, self._host)
+        self._look_for_gpus()
+        if measured != self._measured:
+            self._measured = measured
             self._uplink.greet_again()
+
+    def _paced(self, settings: Settings) -> Cadence:
+        if self._mode.on_change:
+            return OnChange(*_pace(settings))
+        return Cadence(settings.interval_s)
+
+    # Targets and peers
+
+    def _probe_targets(self, now_s: float) -> None:
+        """Ping all that are due, which costs no wake-up of its own."""
+        if self._pings is None:
+            return
+        wait_s = max(self._mode.ping_s, self._cadence.interval_s)
+        # Half a sample early is better than a whole one late.
+        if now_s - self._pinged_s >= wait_s - self._cadence.interval_s / 2:
+            self._pinged_s = now_s
+            self._pings.probe()
+
+    def _ping(self) -> bool:
+        """Ping whom settings and collector name; return whether that is a change."""
+        peers = self._peers if self._settings.accept_peers else ()
+        good = []
+        for target in (*self._settings.targets, *peers):
+            try:
+                parse_target(target)
+            except ValueError as exc:
+                self._log.warning("target_ignored", target=target, reason=exc)
+            else:
+                good.append(target)
+        if self._pings is None:
+            if not good:
+                return False
+            # Here, not above: most agents have no targets and need none of it.
+            from .probes.ping import Pings
+
+            self._pings = Pings(self._loop)
+        return self._pings.want(good)
+
+    # GPUs
 
     def _look_for_gpus(self) -> None:
         """Start the GPU probe where there is a GPU; elsewhere load none of it."""
         settings = self._settings
+        if self._gpu is not None or not (settings.gpu and self._mode.gpus):
+            return
+        from .gpu.presence import look
+
         trees = (settings.sysfs, settings.procfs, DEV)
-        if self._gpu is not None or not settings.gpu or not look(*trees).gpu:
+        if not look(*trees).gpu:
             return
         from .gpu.probe import GpuProbe
         from .gpu.settings import GpuSettings
@@ -273,48 +332,17 @@ class Agent:
         self._gpu = GpuProbe(
             *trees, log=self._log, settings=chosen, state_dir=settings.state_dir
         )
-        self._gpu_task = asyncio.create_task(self._gpu.run())
+        self._gpu.start(self._loop)
 
-    def _links(self) -> tuple[tuple[Link, ...], tuple[Hole, ...]]:
-        pingers = list(enumerate(self._pingers.values(), start=1))
-        links = (self._uplink.link(), *(p.link(peer) for peer, p in pingers))
-        holes = [*self._uplink.holes()]
-        for peer, pinger in pingers:
-            holes += pinger.holes(peer)
-        return links, tuple(holes)
+    def _gpu_holes(self) -> tuple[Hole, ...]:
+        return () if self._gpu is None else self._gpu.holes()
 
-    def _wanted(self) -> tuple[str, ...]:
-        peers = self._peers if self._settings.accept_peers else ()
-        return (*self._settings.targets, *peers)
-
-    def _ping(self, wanted: tuple[str, ...]) -> bool:
-        """Ping exactly these from now on; return whether that is a change."""
-        good: list[str] = []
-        for target in dict.fromkeys(wanted):
-            try:
-                parse_target(target)
-            except ValueError as exc:
-                self._log.warning("target_ignored", target=target, reason=exc)
-            else:
-                good.append(target)
-        if good == list(self._pingers):
-            return False
-        for target in set(self._pingers) - set(good):
-            self._ping_tasks.pop(target).cancel()
-        self._pingers = {
-            target: self._pingers.get(target)
-            or Pinger(target, interval_s=max(1.0, self._interval_s))
-            for target in good
-        }
-        for target in good:
-            if target not in self._ping_tasks:
-                task = asyncio.create_task(self._pingers[target].run())
-                self._ping_tasks[target] = task
-        return True
-
-    def _measure_again(self) -> None:
-        measured = measure(self._settings, self._host)
-        self._look_for_gpus()
-        if measured != self._measured:
-            self._measured = measured
+    def _greet_new_gpus(self) -> None:
+        infos = () if self._gpu is None else self._gpu.infos()
+        if infos != self._gpu_infos:
+            self._gpu_infos = infos
             self._uplink.greet_again()
+
+
+def _pace(settings: Settings) -> tuple[float, float, float]:
+    return settings.interval_s, settings.calm_interval_s, settings.heartbeat_s

@@ -4,6 +4,7 @@ import sys
 
 from . import inventory
 from .host import Host
+from .modes import Mode
 from .sampler import Sampler
 from .settings import Settings
 
@@ -15,18 +16,18 @@ def uses_psutil(settings: Settings) -> bool:
     return settings.backend == "psutil"
 
 
-# Edge mode: how far apart the slow signals are read.
-EDGE_SLOW_S = 5.0
+def sampler(settings: Settings, host: Host, mode: Mode | None = None) -> Sampler:
+    """Return the sampler of this host, at the pace of a mode.
 
-
-def sampler(settings: Settings, host: Host) -> Sampler:
-    """Return the sampler of this host. Nothing of psutil is loaded for procfs."""
-    slow_s = EDGE_SLOW_S if settings.mode == "edge" else 0.0
+    Without one every signal is read in each sample. Nothing of psutil is loaded
+    for procfs.
+    """
+    slow, slow_s = (mode.slow, mode.slow_s) if mode else (frozenset[str](), 0.0)
     if not uses_psutil(settings):
-        return Sampler(host, slow_s=slow_s)
+        return Sampler(host, slow=slow, slow_s=slow_s)
     from . import portable
 
-    return Sampler(host, portable.probes(), slow_s=slow_s)
+    return Sampler(host, portable.probes(), slow=slow, slow_s=slow_s)
 
 
 def boot_id(settings: Settings, host: Host) -> bytes:

@@ -5,28 +5,28 @@ collector is missing), 2 unusable (nothing can be measured, or no identity
 can be kept).
 """
 
-import asyncio
 import json
 import time
 from collections.abc import Sequence
 from enum import IntEnum
-from pathlib import Path
 from typing import NamedTuple, TextIO
 
-from trimtab.wire import Echo, Refused, Scope, State, Stream, encode
+from trimtab.wire import Echo, Message, Refused, Scope, State, encode
 
 from .backend import sampler
+from .connection import Connection, Lost
 from .emit import Log
 from .gpu.presence import look
 from .host import Host
 from .identity import NoIdentity, check, read_token
+from .loop import Loop
+from .probes.icmp import Sockets
 from .probes.ping import Pinger
-from .probes.resolve import Resolver
 from .probes.targets import Target
 from .sampler import Signal
 from .settings import Address, Settings
 from .starting import CannotRun, tls_context
-from .trouble import hint, plain
+from .trouble import hint
 
 BETWEEN_S = 0.5  # two looks, for signals that are differences
 REACH_S = 3.0
@@ -56,8 +56,8 @@ def examine(settings: Settings) -> list[Finding]:
         *_signals(settings),
         _identity(settings),
         *_token(settings),
-        *asyncio.run(_network(settings)),
-        *asyncio.run(_gpus(settings)),
+        *_network(settings),
+        *_gpus(settings),
     ]
 
 
@@ -71,7 +71,8 @@ def _signals(settings: Settings) -> list[Finding]:
     sampling = sampler(settings, host)
     sampling.sample(time.monotonic_ns())
     time.sleep(BETWEEN_S)
-    signals = sampling.sample(time.monotonic_ns()).signals
+    sampling.sample(time.monotonic_ns())
+    signals = sampling.signals()
     host.close()
     findings = [_signal(signal) for signal in signals]
     if all(f.verdict is not Verdict.GOOD for f in findings):
@@ -120,86 +121,105 @@ def _token(settings: Settings) -> list[Finding]:
     return [Finding("token", Verdict.GOOD, f"{settings.token_file} can be read")]
 
 
-async def _network(settings: Settings) -> list[Finding]:
-    return list(
-        await asyncio.gather(
-            *(_collector(settings, address) for address in settings.collector),
-            *(_target(text) for text in settings.targets),
-        )
-    )
+def _network(settings: Settings) -> list[Finding]:
+    """Dial every collector and ping every target at once."""
+    loop = Loop()
+    sockets = Sockets(loop)
+    try:
+        dials = [Dial(loop, settings, address) for address in settings.collector]
+        pingers = [
+            Pinger(loop, sockets, text, deadline_s=REACH_S) for text in settings.targets
+        ]
+        for pinger in pingers:
+            pinger.probe()
+        while any(d.finding is None for d in dials) or any(p.busy for p in pingers):
+            loop.turn()
+        found = [dial.finding for dial in dials if dial.finding is not None]
+        return [*found, *map(_target, settings.targets, pingers)]
+    finally:
+        sockets.close()
+        loop.close()
 
 
-async def _gpus(settings: Settings) -> list[Finding]:
+def _gpus(settings: Settings) -> list[Finding]:
     """Ask the GPUs as the agent would, in a child of its own."""
-    trees = (settings.sysfs, settings.procfs, Path("/dev"))
+    trees = (settings.sysfs, settings.procfs, "/dev")
     if not settings.gpu or not look(*trees).gpu:
         return []
     from .gpu.probe import GpuProbe
 
+    loop = Loop()
     probe = GpuProbe(*trees, log=Log(level="error"))
-    task = asyncio.create_task(probe.run())
-    await probe.settle(GPU_S)
+    probe.start(loop)
+    until_s = time.monotonic() + GPU_S
+    while not probe.settled and time.monotonic() < until_s:
+        loop.turn(until_s)
     found = probe.findings()
-    task.cancel()
-    await asyncio.gather(task, return_exceptions=True)
+    probe.stop()
+    while not probe.ended:
+        loop.turn()
+    loop.close()
     return [
         Finding(f.subject, Verdict.GOOD if f.good else Verdict.DEGRADED, f.says, f.mend)
         for f in found
     ]
 
 
-async def _collector(settings: Settings, collector: Address) -> Finding:
-    """Dial as the agent would, and see whether frames are understood there.
+class Dial:
+    """A collector dialled as the agent would, to see if it understands frames.
 
     Without a hello, which would take the running agent's place: whether the
-    collector admits this node shows at its first run, in its log.
+    collector admits this node shows at its first run, in its log. It is asked
+    out of turn, which a collector refuses in words of its own.
     """
-    try:
-        tls = tls_context(settings)
-    except CannotRun as exc:
-        return Finding("collector", Verdict.DEGRADED, str(exc))
-    host, _ = collector
-    reasons = []
-    try:
-        for address in await Resolver(Target(*collector)).addresses(REACH_S):
-            literal, port = address.sockaddr[:2]
-            try:
-                async with asyncio.timeout(REACH_S):
-                    reader, writer = await asyncio.open_connection(
-                        literal, port, ssl=tls, server_hostname=host if tls else None
-                    )
-                    says = await _greeting(reader, writer)
-            except (OSError, ValueError) as exc:
-                why = plain(exc) if str(exc) else "no answer: no welcome"
-                reasons.append(f"{literal}: {why}{hint(why, exc, tls=bool(tls))}")
-            else:
-                return Finding("collector", Verdict.GOOD, f"{collector} {says}")
-    except (OSError, UnicodeError) as exc:
-        reasons.append(f"{plain(exc)}{hint(plain(exc), exc, tls=bool(tls))}")
-    return Finding(
-        "collector",
-        Verdict.DEGRADED,
-        f"{collector} can't be reached: {'; '.join(reasons)}",
-    )
+
+    def __init__(self, loop: Loop, settings: Settings, collector: Address) -> None:
+        self.finding: Finding | None = None
+        self._loop = loop
+        self._collector = collector
+        self._tls = settings.tls
+        self._connection: Connection | None = None
+        try:
+            tls = tls_context(settings)
+            target = Target(*collector)
+            self._connection = Connection(loop, target, tls, self, dial_s=REACH_S)
+        except CannotRun as exc:
+            self._found(Verdict.DEGRADED, str(exc))
+        except Lost as lost:
+            self.lost(lost)
+
+    def opened(self) -> None:
+        """Ask out of turn."""
+        if self._connection is not None:
+            self._loop.at(time.monotonic() + REACH_S, self._silent)
+            self._connection.send(encode(Echo(reply=False, ident=1, stamp_us=0)))
+
+    def heard(self, messages: list[Message]) -> None:
+        """Take the refusal."""
+        if not messages:
+            return
+        if not isinstance(messages[0], Refused):
+            raise Lost("what answers there is no trimtab collector")
+        over = " over TLS" if self._tls else ""
+        self._found(Verdict.GOOD, f"{self._collector} speaks trimtab{over}")
+
+    def lost(self, lost: Lost) -> None:
+        """Say why it can't be reached."""
+        why = f"{lost}{hint(str(lost), lost.__cause__, tls=self._tls)}"
+        self._found(Verdict.DEGRADED, f"{self._collector} can't be reached: {why}")
+
+    def _silent(self) -> None:
+        self.lost(Lost("no answer: no welcome"))
+
+    def _found(self, verdict: Verdict, says: str) -> None:
+        self._loop.cancel(self._silent)
+        if self._connection is not None:
+            self._connection.close()
+        self.finding = self.finding or Finding("collector", verdict, says)
 
 
-async def _greeting(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> str:
-    """Ask out of turn: a collector refuses that in words of its own."""
-    try:
-        writer.write(encode(Echo(reply=False, ident=1, stamp_us=0)))
-        for message in Stream().feed(await reader.read(4096)):
-            if isinstance(message, Refused):
-                return "speaks trimtab" + (
-                    " over TLS" if writer.get_extra_info("ssl_object") else ""
-                )
-    finally:
-        writer.close()
-    raise OSError("what answers there is no trimtab collector")
-
-
-async def _target(target: str) -> Finding:
-    pinger = Pinger(target, deadline_s=REACH_S)
-    rtt_us = await pinger.probe()
+def _target(target: str, pinger: Pinger) -> Finding:
+    rtt_us = pinger.link(1).rtt_us
     method = pinger.method.name.lower() if pinger.method else "no method"
     note = f" ({pinger.reason})" if pinger.reason else ""
     if rtt_us is None:

@@ -9,12 +9,12 @@ What is read once a minute is opened for it and not kept.
 import errno
 import os
 import stat
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
-from pathlib import Path
 from typing import Protocol
 
 from .errors import Malformed, Unsupported
+from .paths import StrPath, exists
 
 # /proc/stat of 4096 CPUs with their interrupts is about half of this.
 LIMIT_BYTES = 1024 * 1024
@@ -51,90 +51,44 @@ class Source(Protocol):
         """Read nothing under this folder of sysfs from files opened before."""
 
 
-class Host:
-    """Two trees and the descriptors into them. Not for use across threads.
+class _Tree:
+    """One tree and the descriptors into it, by name."""
 
-    `cgroup` is the control group to watch in place of the host, a path as in
-    procfs PID/cgroup; None watches the host.
-    """
-
-    def __init__(
-        self,
-        procfs: Path = Path("/proc"),
-        sysfs: Path = Path("/sys"),
-        cgroup: str | None = None,
-    ) -> None:
-        self.procfs = procfs
-        self.sysfs = sysfs
-        self.cgroup = cgroup
-        self._proc = f"{procfs}/"
-        self._sys = f"{sysfs}/"
+    def __init__(self, root: StrPath) -> None:
+        self.root = f"{os.fspath(root)}/"
         self._descriptors: dict[str, int] = {}
         self._sizes: dict[str, int] = {}  # bytes that one read should take
 
-    def proc(self, name: str) -> bytes:
-        """Return the whole of a file under procfs, as it is now.
-
-        Unsupported if there is none, or the kernel says that it never will
-        answer; Malformed past LIMIT_BYTES; any other OSError as it came.
-        """
-        return self._read(self._proc + name)
-
-    def sys(self, name: str) -> bytes:
-        """Return the whole of a file under sysfs; errors as for `proc`."""
-        return self._read(self._sys + name)
-
-    def look(self, name: str) -> bytes:
-        """Return the whole of a file under sysfs; errors as for `proc`.
-
-        It is opened anew and closed again.
-        """
-        path = self._sys + name
-        try:
-            return self._read(path)
-        finally:
-            self._drop(path)
-
-    def has(self, name: str) -> bool:
-        """Return whether sysfs has such a file or folder."""
-        return (self.sysfs / name).exists()
-
-    def names(self, folder: str) -> Sequence[str]:
-        """Return what is in a folder of sysfs, sorted; nothing if there is none."""
-        try:
-            return sorted(path.name for path in (self.sysfs / folder).iterdir())
-        except OSError:
-            return ()
-
-    def forget(self, folder: str) -> None:
-        """Close what is open under this folder of sysfs.
-
-        A removed file that came back has the same name and another content.
-        """
-        for path in tuple(self._descriptors):
-            if path.startswith(f"{self._sys}{folder}/"):
-                self._drop(path)
-
-    def close(self) -> None:
-        """Give the descriptors back. Reading afterwards opens new ones."""
-        for path in tuple(self._descriptors):
-            self._drop(path)
-
-    def _read(self, path: str) -> bytes:
-        descriptor = self._descriptors.get(path)
+    def read(self, name: str) -> bytes:
+        """Return the whole of a file; errors as for Host.proc."""
+        descriptor = self._descriptors.get(name)
         if descriptor is None:
-            descriptor = self._opened(path)
+            descriptor = self._opened(name)
         try:
-            return self._whole(descriptor, path)
+            text = os.pread(descriptor, self._sizes.get(name, _FIRST_READ_BYTES), 0)
+            if len(text) < _SURELY_WHOLE_BYTES:
+                return text
+            return self._rest(descriptor, name, text)
         except OSError as exc:
-            self._drop(path)  # gone bad, perhaps: the next read opens it anew
+            self.drop(name)  # gone bad, perhaps: the next read opens it anew
             if exc.errno == errno.EOPNOTSUPP:
                 raise Unsupported(
-                    f"{path}: opens, but reading it fails: {exc}"
+                    f"{self.root}{name}: opens, but reading it fails: {exc}"
                 ) from exc
             raise
 
-    def _opened(self, path: str) -> int:
+    def _rest(self, descriptor: int, name: str, text: bytes) -> bytes:
+        size = self._sizes.get(name, _FIRST_READ_BYTES)
+        while more := os.pread(descriptor, size, len(text)):
+            text += more
+            if len(text) > LIMIT_BYTES:
+                raise Malformed(f"{self.root}{name}: no end after {LIMIT_BYTES} bytes")
+        if len(text) >= size:
+            self._sizes[name] = 2 * len(text)
+        return text
+
+    def _opened(self, name: str) -> int:
+        path = self.root + name
         try:
             # Not to hang where a tree has a pipe in a file's place.
             descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -147,27 +101,95 @@ class Host:
             os.close(descriptor)
             number = errno.EISDIR if stat.S_ISDIR(mode) else errno.EINVAL
             raise OSError(number, "not a regular file", path)
-        self._descriptors[path] = descriptor
+        self._descriptors[name] = descriptor
         return descriptor
 
-    def _whole(self, descriptor: int, path: str) -> bytes:
-        size = self._sizes.get(path, _FIRST_READ_BYTES)
-        text = os.pread(descriptor, size, 0)
-        if len(text) < _SURELY_WHOLE_BYTES:
-            return text
-        while more := os.pread(descriptor, size, len(text)):
-            text += more
-            if len(text) > LIMIT_BYTES:
-                raise Malformed(f"{path}: no end after {LIMIT_BYTES} bytes")
-        if len(text) >= size:
-            self._sizes[path] = 2 * len(text)
-        return text
-
-    def _drop(self, path: str) -> None:
-        descriptor = self._descriptors.pop(path, None)
+    def drop(self, name: str) -> None:
+        """Close a file, if it is open."""
+        descriptor = self._descriptors.pop(name, None)
         if descriptor is not None:
             with suppress(OSError):
                 os.close(descriptor)
+
+    def forget(self, start: str) -> None:
+        """Close every file whose name starts so."""
+        for name in tuple(self._descriptors):
+            if name.startswith(start):
+                self.drop(name)
+
+
+class Host:
+    """Two trees and the descriptors into them. Not for use across threads.
+
+    `cgroup` is the control group to watch in place of the host, a path as in
+    procfs PID/cgroup; None watches the host.
+    """
+
+    def __init__(
+        self,
+        procfs: StrPath = "/proc",
+        sysfs: StrPath = "/sys",
+        cgroup: str | None = None,
+    ) -> None:
+        self.cgroup = cgroup
+        self._proc, self._sys = _Tree(procfs), _Tree(sysfs)
+
+    def proc(self, name: str) -> bytes:
+        """Return the whole of a file under procfs, as it is now.
+
+        Unsupported if there is none, or the kernel says that it never will
+        answer; Malformed past LIMIT_BYTES; any other OSError as it came.
+        """
+        return self._proc.read(name)
+
+    def sys(self, name: str) -> bytes:
+        """Return the whole of a file under sysfs; errors as for `proc`."""
+        return self._sys.read(name)
+
+    def look(self, name: str) -> bytes:
+        """Return the whole of a file under sysfs; errors as for `proc`.
+
+        It is opened anew and closed again.
+        """
+        try:
+            return self._sys.read(name)
+        finally:
+            self._sys.drop(name)
+
+    def has(self, name: str) -> bool:
+        """Return whether sysfs has such a file or folder."""
+        return exists(self._sys.root + name)
+
+    def names(self, folder: str) -> Sequence[str]:
+        """Return what is in a folder of sysfs, sorted; nothing if there is none."""
+        try:
+            return sorted(os.listdir(self._sys.root + folder))
+        except OSError:
+            return ()
+
+    def forget(self, folder: str) -> None:
+        """Close what is open under this folder of sysfs.
+
+        A removed file that came back has the same name and another content.
+        """
+        self._sys.forget(f"{folder}/")
+
+    def close(self) -> None:
+        """Give the descriptors back. Reading afterwards opens new ones."""
+        self._proc.forget("")
+        self._sys.forget("")
+
+
+class _Texts(dict[str, bytes]):
+    """Files by name, each read when it is first asked for."""
+
+    def __init__(self, read: Callable[[str], bytes]) -> None:
+        super().__init__()
+        self._read = read
+
+    def __missing__(self, name: str) -> bytes:
+        text = self[name] = self._read(name)
+        return text
 
 
 class Moment:
@@ -178,23 +200,16 @@ class Moment:
     """
 
     def __init__(self, host: Source) -> None:
-        self._host = host
-        self._proc: dict[str, bytes] = {}
-        self._sys: dict[str, bytes] = {}
+        proc, sys = _Texts(host.proc), _Texts(host.sys)
+        self._texts = (proc, sys)
+        # A file read before costs no more than a look into the dictionary.
+        self.proc: Callable[[str], bytes] = proc.__getitem__
+        self.sys: Callable[[str], bytes] = sys.__getitem__
         self.cgroup = host.cgroup
         self.look, self.has = host.look, host.has
         self.names, self.forget = host.names, host.forget
 
-    def proc(self, name: str) -> bytes:
-        """Return the file as first read in this sample; errors as for Host."""
-        text = self._proc.get(name)
-        if text is None:
-            text = self._proc[name] = self._host.proc(name)
-        return text
-
-    def sys(self, name: str) -> bytes:
-        """Return the file as first read in this sample; errors as for Host."""
-        text = self._sys.get(name)
-        if text is None:
-            text = self._sys[name] = self._host.sys(name)
-        return text
+    def pass_on(self) -> None:
+        """Be the next moment: every file is read anew."""
+        for texts in self._texts:
+            texts.clear()

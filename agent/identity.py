@@ -7,8 +7,11 @@ alone; the collector binds the key to the id at enrolment.
 
 import json
 import os
-from pathlib import Path
+import stat
+from contextlib import suppress
 from typing import NamedTuple
+
+from .paths import StrPath, exists
 
 ID_BYTES = 16
 KEY_BYTES = 32
@@ -26,13 +29,13 @@ class NoIdentity(RuntimeError):
     """The identity can't be read or kept; the text says what to do."""
 
 
-def load_or_make(state_dir: Path) -> Identity:
+def load_or_make(state_dir: StrPath) -> Identity:
     """Return this node's identity, made at the first call."""
-    path = state_dir / FILE
+    path = os.path.join(state_dir, FILE)
     try:
-        if path.exists():
+        if exists(path):
             return _load(path)
-        state_dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+        os.makedirs(state_dir, mode=0o700, exist_ok=True)
         identity = Identity(os.urandom(ID_BYTES), os.urandom(KEY_BYTES))
         _save(path, identity)
     except OSError as exc:
@@ -43,18 +46,20 @@ def load_or_make(state_dir: Path) -> Identity:
     return identity
 
 
-def known(state_dir: Path) -> bool:
+def known(state_dir: StrPath) -> bool:
     """Whether this node has an identity already."""
-    return (state_dir / FILE).exists()
+    return exists(os.path.join(state_dir, FILE))
 
 
-def check(state_dir: Path) -> str:
+def check(state_dir: StrPath) -> str:
     """Return what there is of an identity, keeping nothing; or NoIdentity."""
-    path = state_dir / FILE
+    path = os.path.join(state_dir, FILE)
     try:
-        if path.exists():
+        if exists(path):
             return f"node {_load(path).node_id.hex()}, kept in {state_dir}"
-        nearest = next(p for p in (state_dir, *state_dir.parents) if p.exists())
+        nearest = os.path.abspath(state_dir)
+        while not exists(nearest):
+            nearest = os.path.dirname(nearest)
         import tempfile
 
         with tempfile.TemporaryFile(dir=nearest):
@@ -67,9 +72,9 @@ def check(state_dir: Path) -> str:
     )
 
 
-def _load(path: Path) -> Identity:
-    mode = path.stat().st_mode
-    if not path.is_file():
+def _load(path: str) -> Identity:
+    mode = os.stat(path).st_mode
+    if not stat.S_ISREG(mode):
         raise NoIdentity(f"{path}: not a file; delete it to enrol as a new node")
     if mode & 0o077:
         raise NoIdentity(
@@ -77,7 +82,7 @@ def _load(path: Path) -> Identity:
             "Set it to 0600, and delete the file to enrol anew if it was read"
         )
     try:
-        held = json.loads(path.read_text())
+        held = json.loads(_text(path))
         identity = Identity(bytes.fromhex(held["id"]), bytes.fromhex(held["key"]))
     except (ValueError, KeyError, TypeError, RecursionError) as exc:
         raise NoIdentity(
@@ -89,31 +94,36 @@ def _load(path: Path) -> Identity:
     return identity
 
 
-def _save(path: Path, identity: Identity) -> None:
+def _save(path: str, identity: Identity) -> None:
     # Whole or not at all: a power cut must not leave half an identity.
-    import tempfile
-
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=".identity-")
+    draft = f"{path}.{os.urandom(4).hex()}"
+    descriptor = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
     try:
-        with os.fdopen(handle, "w") as file:
+        with open(descriptor, "w", encoding="ascii") as file:
             json.dump({"id": identity.node_id.hex(), "key": identity.key.hex()}, file)
             file.flush()
-            os.fsync(file.fileno())
-        Path(name).replace(path)
+            os.fsync(descriptor)
+        os.replace(draft, path)
     except BaseException:
-        Path(name).unlink(missing_ok=True)
+        with suppress(FileNotFoundError):
+            os.unlink(draft)
         raise
 
 
-def read_token(path: Path, *, guarded: bool = False) -> str:
+def _text(path: StrPath) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def read_token(path: StrPath, *, guarded: bool = False) -> str:
     """Return the enrolment token in a file; NoIdentity says what is wrong.
 
     `guarded`: something else keeps others out, as systemd does with its
     credentials, whose mode shows the ACL's mask and not who may read.
     """
     try:
-        mode = path.stat().st_mode
-        text = path.read_text().strip()
+        mode = os.stat(path).st_mode
+        text = _text(path).strip()
     except (OSError, UnicodeDecodeError) as exc:
         raise NoIdentity(f"token file {path} can't be read: {exc}") from exc
     if mode & 0o077 and not guarded:

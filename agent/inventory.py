@@ -7,11 +7,11 @@ machine hash tells two hosts apart without giving the machine id away.
 import os
 import re
 from contextlib import suppress
-from pathlib import Path
 
 from .cgroups import locate
 from .errors import Malformed, Unsupported
 from .host import Source
+from .paths import StrPath
 from .probes import cpu_time, memory_available
 
 # More CPUs than a frame can say; a longer list is nonsense.
@@ -106,14 +106,15 @@ def boot_id(source: Source) -> bytes:
     return os.urandom(16)
 
 
-def machine_hash(machine_id: Path = Path("/etc/machine-id")) -> bytes | None:
+def machine_hash(machine_id: StrPath = "/etc/machine-id") -> bytes | None:
     """Return 16 bytes that stand for this machine, to trimtab alone.
 
     Keyed by the machine id, which it does not reveal: the bytes that
     sd_id128_get_machine_app_specific(3) gives. None without a machine id.
     """
     try:
-        key = bytes.fromhex(machine_id.read_text("ascii").strip())
+        with open(machine_id, encoding="ascii") as file:
+            key = bytes.fromhex(file.read().strip())
     except (OSError, ValueError):  # absent, or "uninitialized"
         return None
     if len(key) != 16 or not any(key):

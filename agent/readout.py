@@ -2,20 +2,22 @@
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TextIO
 
 from trimtab.wire import Scope, State
 
 from .backend import sampler
 from .host import Host
-from .sampler import Readings, Signal
+from .sampler import Signal
 from .settings import Settings
+
+Signals = Sequence[Signal]
 
 
 def watch(
     settings: Settings, host: Host, count: int, interval_s: float
-) -> Iterator[Readings]:
+) -> Iterator[Signals]:
     """Yield so many samples, an interval apart.
 
     One more is taken first and not shown: most signals are differences.
@@ -26,10 +28,11 @@ def watch(
     for _ in range(count):
         due += interval_s
         time.sleep(max(0.0, due - time.monotonic()))
-        yield sampling.sample(time.monotonic_ns())
+        sampling.sample(time.monotonic_ns())
+        yield sampling.signals()
 
 
-def as_json(readings: Readings, unix_s: float) -> str:
+def as_json(signals: Signals, unix_s: float) -> str:
     """Return a sample as one line of JSON; null is no reading."""
     return json.dumps(
         {
@@ -43,15 +46,15 @@ def as_json(readings: Readings, unix_s: float) -> str:
                     "scope": signal.scope.name.lower(),
                     **({"reason": signal.reason} if signal.reason else {}),
                 }
-                for signal in readings.signals
+                for signal in signals
             },
         }
     )
 
 
-def as_table(readings: Readings, out: TextIO) -> None:
+def as_table(signals: Signals, out: TextIO) -> None:
     """Print a sample for people."""
-    for signal in readings.signals:
+    for signal in signals:
         notes = [signal.reason] if signal.reason else []
         if signal.scope is Scope.CONTAINER:
             notes.insert(0, "of the control group")

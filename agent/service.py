@@ -1,29 +1,29 @@
-"""`trimtab-agent run`: signals around the agent of the standard mode."""
+"""`trimtab-agent run`: signals around the agent."""
 
-import asyncio
+import gc
 import signal
 
 from .agent import Agent
 from .clocks import SLEEP_SIGNAL
+from .loop import Loop
 from .notify import Manager
 from .starting import Start
 
 
 def serve(start: Start) -> None:
     """Run until SIGTERM or SIGINT; SIGHUP reads the settings again."""
-
-    async def run() -> None:
-        stopping = asyncio.Event()
-        loop = asyncio.get_running_loop()
-        for number in (signal.SIGTERM, signal.SIGINT):
-            loop.add_signal_handler(number, stopping.set)
-        agent = Agent(start, Manager())
-        loop.add_signal_handler(signal.SIGHUP, agent.reload)
-        if SLEEP_SIGNAL is not None:
-            loop.add_signal_handler(SLEEP_SIGNAL, agent.announce_sleep)
-        await agent.run(stopping)
-
+    loop = Loop()
+    agent = Agent(start, Manager(), loop)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.on_signal(number, agent.stop)
+    if hasattr(signal, "SIGHUP"):  # not on Windows
+        loop.on_signal(signal.SIGHUP, agent.reload)
+    if SLEEP_SIGNAL is not None:
+        loop.on_signal(SLEEP_SIGNAL, agent.announce_sleep)
+    # What there is by now stays: the collector need not look at it again.
+    gc.collect()
+    gc.freeze()
     try:
-        asyncio.run(run())
+        agent.run()
     finally:
         start.host.close()

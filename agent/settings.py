@@ -8,17 +8,17 @@ import json
 import math
 import os
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from trimtab.wire import NODE_NAME, Inventory
 
 from .emit import LEVELS
+from .paths import StrPath, exists
 from .probes.targets import parse_target
 
 PREFIX = "TRIMTAB_"
-ROOTS_STATE_DIR = Path("/var/lib/trimtab")
-DEFAULT_CONFIG = Path("/etc/trimtab/agent.toml")
+ROOTS_STATE_DIR = "/var/lib/trimtab"
+DEFAULT_CONFIG = "/etc/trimtab/agent.toml"
 
 
 class BadSettings(ValueError):
@@ -60,12 +60,12 @@ class Settings(NamedTuple):
     mode: str = "standard"
     calm_interval_s: float = 5.0  # edge: between samples while nothing moves
     heartbeat_s: float = 30.0  # edge: the longest silence
-    state_dir: Path = ROOTS_STATE_DIR  # but see default_state_dir
-    token_file: Path | None = None  # None: systemd's credential "token", if any
+    state_dir: StrPath = ROOTS_STATE_DIR  # but see default_state_dir
+    token_file: StrPath | None = None  # None: systemd's credential "token", if any
     tls: bool = False
-    tls_ca: Path | None = None  # None: the system's authorities
-    procfs: Path = Path("/proc")
-    sysfs: Path = Path("/sys")
+    tls_ca: StrPath | None = None  # None: the system's authorities
+    procfs: StrPath = "/proc"
+    sysfs: StrPath = "/sys"
     backend: str = "auto"  # procfs on Linux, psutil elsewhere
     cgroup: str | None = None  # None: of this host's first process
     gpu: bool = True
@@ -113,30 +113,30 @@ _INVENTORY = (
 )
 
 
-def default_state_dir(environment: Mapping[str, str]) -> Path:
+def default_state_dir(environment: Mapping[str, str]) -> str:
     """Return where state goes: systemd's folder, root's, or the user's own."""
     if given := environment.get("STATE_DIRECTORY"):
-        return Path(given.split(":")[0])
+        return given.split(":")[0]
     if getattr(os, "geteuid", lambda: -1)() == 0:  # Windows has no such thing
         return ROOTS_STATE_DIR
     if state_home := environment.get("XDG_STATE_HOME"):
-        return Path(state_home) / "trimtab"
-    try:
-        return Path.home() / ".local/state/trimtab"
-    except RuntimeError:  # a user without a home
+        return os.path.join(state_home, "trimtab")
+    home = os.path.expanduser("~")
+    if home == "~":  # a user without a home
         return ROOTS_STATE_DIR
+    return os.path.join(home, ".local/state/trimtab")
 
 
-def default_config() -> Path | None:
+def default_config() -> str | None:
     """Return the default file, where it exists and may be seen."""
     try:
-        return DEFAULT_CONFIG if DEFAULT_CONFIG.exists() else None
+        return DEFAULT_CONFIG if exists(DEFAULT_CONFIG) else None
     except OSError:
         return None
 
 
 def load(
-    path: Path | None,
+    path: StrPath | None,
     environment: Mapping[str, str],
     flags: Mapping[str, object],
 ) -> Settings:
@@ -162,13 +162,14 @@ def load(
     return Settings(**values)
 
 
-def _file(path: Path | None, problems: list[str]) -> dict[str, object]:
+def _file(path: StrPath | None, problems: list[str]) -> dict[str, object]:
     if path is None:
         return {}
     import tomllib
 
     try:
-        return tomllib.loads(path.read_text())
+        with open(path, "rb") as file:
+            return tomllib.load(file)
     except OSError as exc:
         problems.append(f"{path}: can't be read: {exc.strerror}")
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as exc:
@@ -241,12 +242,12 @@ def _name(value: object) -> str:
     return value
 
 
-def _path(value: object) -> Path:
-    if isinstance(value, Path):
-        return value
+def _path(value: object) -> str:
+    if isinstance(value, os.PathLike):
+        value = os.fspath(value)
     if not (isinstance(value, str) and value and "\0" not in value):
         raise ValueError("a path")
-    return Path(value)
+    return value
 
 
 def _cgroup(value: object) -> str:
@@ -256,9 +257,9 @@ def _cgroup(value: object) -> str:
     return text
 
 
-def _tree(value: object) -> Path:
+def _tree(value: object) -> str:
     path = _path(value)
-    if not path.is_dir():
+    if not os.path.isdir(path):
         raise ValueError("a folder that exists, such as a mounted /proc or /sys")
     return path
 

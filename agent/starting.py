@@ -2,12 +2,12 @@
 
 import os
 from collections.abc import Callable
-from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from .emit import Log
 from .host import Host
 from .identity import Identity, NoIdentity, known, load_or_make, read_token
+from .paths import exists
 from .settings import Settings
 
 if TYPE_CHECKING:
@@ -67,9 +67,9 @@ def _token(settings: Settings, log: Log, *, enrolled: bool) -> str | None:
             log.warning("token_ignored", reason=exc)
             return None
     folder = os.environ.get("CREDENTIALS_DIRECTORY")
-    path = Path(folder) / "token" if folder else None
+    path = os.path.join(folder, "token") if folder else None
     try:
-        if path is None or not path.exists():
+        if path is None or not exists(path):
             return None
     except OSError as exc:
         raise NoIdentity(f"{path}: {exc.strerror}") from exc

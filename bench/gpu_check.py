@@ -10,7 +10,6 @@ enables MIG or resets a GPU. `--quick` shortens waits and loads, for a stub.
 """
 
 import argparse
-import asyncio
 import ctypes
 import importlib
 import json
@@ -31,6 +30,7 @@ from trimtab.agent.emit import Log
 from trimtab.agent.gpu.judge import Epoch, Judge
 from trimtab.agent.gpu.probe import GpuProbe
 from trimtab.agent.gpu.reader import MEMBERS, Reader
+from trimtab.agent.loop import Loop
 from trimtab.wire import Gpu
 
 MIB = 2**20
@@ -426,7 +426,7 @@ def agent(run: Run) -> Result:
     try:
         if load is not None:
             time.sleep(8)  # for its context and first kernels
-        seen = asyncio.run(framing(run))
+        seen = framing(run)
     finally:
         if load is not None:
             load.terminate()
@@ -441,13 +441,15 @@ def agent(run: Run) -> Result:
     )
 
 
-async def framing(run: Run) -> Result:
+def framing(run: Run) -> Result:
     """Ask for the section once a second beside a loop that watches for gaps."""
     log = Log(level="error")
     trees = (run.root / name for name in ("sys", "proc", "dev"))
-    probe = GpuProbe(*trees, log=log)
-    running = asyncio.create_task(probe.run())
-    await probe.settle(40)
+    loop, probe = Loop(), GpuProbe(*trees, log=log)
+    probe.start(loop)
+    settled_by_s = time.monotonic() + 40
+    while not probe.settled and time.monotonic() < settled_by_s:
+        loop.turn(settled_by_s)
     worst_s = 0.0
     late = frames = 0
     states: set[str] = set()
@@ -460,10 +462,11 @@ async def framing(run: Run) -> Result:
             due += 1
             section = probe.section(now)
             states.add("none" if section is None else section.state.name)
-        await asyncio.sleep(0.005)
+        loop.turn(now + 0.005)
         worst_s = max(worst_s, time.monotonic() - now)
-    running.cancel()
-    await asyncio.gather(running, return_exceptions=True)
+    probe.stop()
+    while not probe.ended:
+        loop.turn()
     return {
         "frames": frames,
         "late_frames": late,

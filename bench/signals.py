@@ -193,7 +193,8 @@ def window(
     begun = 0.0
     while (now := time.monotonic()) < deadline or not begun:
         for prefix, sampler in samplers.items():
-            for signal in sampler.sample(time.monotonic_ns()).signals:
+            sampler.sample(time.monotonic_ns())
+            for signal in sampler.signals():
                 if begun and signal.state is State.OK and signal.value is not None:
                     seen[prefix + signal.name].append(signal.value)
         if begun:

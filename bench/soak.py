@@ -81,7 +81,7 @@ def judge(points: Sequence[Point]) -> dict[str, object]:
 
 def agent(mode: str, hz: float) -> None:
     """Be the agent, at a cadence that settings don't allow."""
-    from trimtab.agent import sampler, settings, starting
+    from trimtab.agent import sampler, service, settings, starting
 
     # Else most probes would rest: at such a pace they take more than their share.
     sampler.BUDGET_SHARE = 1.0
@@ -92,11 +92,7 @@ def agent(mode: str, hz: float) -> None:
             interval_s=1 / hz, calm_interval_s=1 / hz, heartbeat_s=0.0, gpu=False
         )
     )
-    if mode == "edge":
-        from trimtab.agent.edge.loop import serve
-    else:
-        from trimtab.agent.service import serve
-    serve(start)
+    service.serve(start)
 
 
 def soak(mode: str, samples: int, hz: float, folder: Path) -> dict[str, object]:

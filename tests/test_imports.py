@@ -23,7 +23,7 @@ MAY_IMPORT = {
 # What each may use of others' packages at module level or anywhere else.
 THIRD_PARTY = {
     "wire": {"msgpack"},
-    "agent": {"icmplib", "msgpack", "psutil", "pynvml"},
+    "agent": {"msgpack", "psutil", "pynvml"},
     "collector": {
         "aiohttp",
         "numpy",
@@ -99,7 +99,7 @@ def test_the_agents_loop_loads_neither_psutil_nor_what_it_does_not_use():
     loaded = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True
     ).stdout.split()
-    assert not {"psutil", "pynvml", "icmplib", "numpy", "aiohttp"} & set(loaded)
+    assert not {"asyncio", "psutil", "pynvml", "numpy", "aiohttp"} & set(loaded)
 
 
 @pytest.mark.parametrize("package", PACKAGES)

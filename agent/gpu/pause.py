@@ -17,6 +17,8 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from ..paths import StrPath
+
 PAUSE = "gpu-paused"
 LOCK = "gpu-lock"
 FOR_S = 1800.0
@@ -31,14 +33,14 @@ class Pause(NamedTuple):
     left_s: float | None  # None: until the file is removed
 
 
-def asked(state_dir: Path, unix_s: float) -> Pause | None:
+def asked(state_dir: StrPath, unix_s: float) -> Pause | None:
     """Return the pause asked for at this time; None if there is none.
 
     A file that holds no number counts as one without an end: whoever made it
     by hand meant it.
     """
     try:
-        text = (state_dir / PAUSE).read_text("ascii").strip()
+        text = Path(state_dir, PAUSE).read_text("ascii").strip()
     except FileNotFoundError:
         return None
     except (OSError, UnicodeDecodeError):
@@ -50,12 +52,12 @@ def asked(state_dir: Path, unix_s: float) -> Pause | None:
     return Pause(left_s) if left_s > 0 else None
 
 
-def hold(state_dir: Path) -> int | None:
+def hold(state_dir: StrPath) -> int | None:
     """Return a descriptor that keeps the shared lock until its last copy closes.
 
     None if the command holds it just now. OSError if there can be no such file.
     """
-    lock = os.open(state_dir / LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
+    lock = os.open(Path(state_dir, LOCK), os.O_RDONLY | os.O_CREAT, 0o644)
     try:
         fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -68,7 +70,7 @@ def hold(state_dir: Path) -> int | None:
 
 
 def command(
-    state_dir: Path,
+    state_dir: StrPath,
     out: TextIO,
     *,
     for_s: float = FOR_S,
@@ -80,7 +82,7 @@ def command(
     0: done, and with a pause no child of the agent holds NVML any more.
     1: the pause stands, but a child still holds on. 2: nothing could be asked.
     """
-    path = state_dir / PAUSE
+    path = Path(state_dir, PAUSE)
     try:
         if resume:
             path.unlink(missing_ok=True)
@@ -119,7 +121,7 @@ def _write(path: Path, text: str) -> None:
     draft.replace(path)
 
 
-def _released(state_dir: Path, wait_s: float) -> bool:
+def _released(state_dir: StrPath, wait_s: float) -> bool:
     deadline = time.monotonic() + wait_s
     with _lock(state_dir) as lock:
         while True:
@@ -132,8 +134,8 @@ def _released(state_dir: Path, wait_s: float) -> bool:
 
 
 @contextmanager
-def _lock(state_dir: Path) -> Iterator[int]:
-    lock = os.open(state_dir / LOCK, os.O_RDONLY | os.O_CREAT, 0o644)
+def _lock(state_dir: StrPath) -> Iterator[int]:
+    lock = os.open(Path(state_dir, LOCK), os.O_RDONLY | os.O_CREAT, 0o644)
     try:
         yield lock
     finally:

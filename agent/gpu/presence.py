@@ -8,8 +8,10 @@ Sources: PCI vendor, class and runtime power status in sysfs; the driver's own
 files in procfs and under /dev (containers, WSL); the device tree (Tegra).
 """
 
-from pathlib import Path
+import os
 from typing import NamedTuple
+
+from ..paths import StrPath
 
 NVIDIA = "0x10de"
 DISPLAY_CLASS = "0x03"  # VGA, 3D and other display controllers
@@ -25,16 +27,17 @@ class Presence(NamedTuple):
     control: bool = False  # the node through which a driver is asked
 
 
-def look(sysfs: Path, procfs: Path, dev: Path) -> Presence:
+def look(sysfs: StrPath, procfs: StrPath, dev: StrPath) -> Presence:
     """Return what is there now. Raises nothing: what can't be read is absent."""
-    found = [path for path in _listed(sysfs / "bus/pci/devices") if _is_gpu(path)]
-    powers = [_text(path / "power/runtime_status") for path in found]
+    sysfs, procfs, dev = os.fspath(sysfs), os.fspath(procfs), os.fspath(dev)
+    found = [path for path in _listed(f"{sysfs}/bus/pci/devices") if _is_gpu(path)]
+    powers = [_text(f"{path}/power/runtime_status") for path in found]
     tegra = any(
-        b"nvidia,tegra" in _bytes(tree / "compatible")
-        for tree in (procfs / "device-tree", sysfs / "firmware/devicetree/base")
+        b"nvidia,tegra" in _bytes(f"{tree}/compatible")
+        for tree in (f"{procfs}/device-tree", f"{sysfs}/firmware/devicetree/base")
     )
-    control = _there(dev / "nvidiactl") or _there(dev / "dxg")
-    driver = control or tegra or _there(procfs / "driver/nvidia")
+    control = os.path.exists(f"{dev}/nvidiactl") or os.path.exists(f"{dev}/dxg")
+    driver = control or tegra or os.path.exists(f"{procfs}/driver/nvidia")
     return Presence(
         gpu=bool(found) or driver,
         driver=driver,
@@ -44,17 +47,17 @@ def look(sysfs: Path, procfs: Path, dev: Path) -> Presence:
     )
 
 
-def _is_gpu(device: Path) -> bool:
-    return _text(device / "vendor") == NVIDIA and _text(device / "class").startswith(
+def _is_gpu(device: str) -> bool:
+    return _text(f"{device}/vendor") == NVIDIA and _text(f"{device}/class").startswith(
         DISPLAY_CLASS
     )
 
 
-def _may_sleep(device: Path, procfs: Path) -> bool:
+def _may_sleep(device: str, procfs: str) -> bool:
     """Whether the kernel lets it sleep, and the driver does, as far as it says."""
-    if _text(device / "power/control") != "auto":
+    if _text(f"{device}/power/control") != "auto":
         return False
-    says = _text(procfs / "driver/nvidia/gpus" / device.name / "power")
+    says = _text(f"{procfs}/driver/nvidia/gpus/{os.path.basename(device)}/power")
     return (
         not says or "Runtime D3 status:" not in says or ": Enabled" in _squeezed(says)
     )
@@ -64,26 +67,22 @@ def _squeezed(text: str) -> str:
     return " ".join(text.split())
 
 
-def _listed(folder: Path) -> list[Path]:
+def _listed(folder: str) -> list[str]:
     try:
-        return sorted(folder.iterdir())
+        return [f"{folder}/{name}" for name in sorted(os.listdir(folder))]
     except OSError:
         return []
 
 
-def _there(path: Path) -> bool:
+def _bytes(path: str) -> bytes:
     try:
-        return path.exists()
-    except OSError:
-        return False
-
-
-def _bytes(path: Path) -> bytes:
-    try:
-        return path.read_bytes() if path.is_file() else b""
+        if not os.path.isfile(path):
+            return b""
+        with open(path, "rb") as file:
+            return file.read()
     except OSError:
         return b""
 
 
-def _text(path: Path) -> str:
+def _text(path: str) -> str:
     return _bytes(path).decode("ascii", "replace").strip()

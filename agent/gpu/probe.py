@@ -1,26 +1,26 @@
 """The GPU probe in the agent's process: it keeps a child going and never waits.
 
-`run` is a task of its own beside the sampling loop; `section` only looks at what
-came last. A child that does not answer by its deadline is replaced, for ever,
-with growing waits; one that can't even be killed (stuck in the driver) is left
-behind, and no other is started until it is gone: at most one is ever left.
-Values stay with their age while nothing fresh comes.
+Its work is a generator that the loop goes on with (`loop.Task`): it yields until
+when it waits. `section` only looks at what came last. A child that does not
+answer by its deadline is replaced, for ever, with growing waits; one that can't
+even be killed (stuck in the driver) is left behind, and no other is started
+until it is gone: at most one is ever left. Values stay with their age while
+nothing fresh comes.
 """
 
-import asyncio
 import os
 import random
 import sys
 import time
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import suppress
-from pathlib import Path
+from collections.abc import Callable, Generator, Mapping, Sequence
 from typing import NamedTuple
 
 from trimtab.wire import GpuInfo, Gpus, GpuState, Hole
 
 from ..emit import Log
 from ..errors import Contained
+from ..loop import Loop, Task, Work
+from ..paths import StrPath
 from . import codes, pause
 from .findings import GpuFinding, findings
 from .judge import Epoch, Judge, Judged
@@ -54,19 +54,19 @@ class GpuProbe:
 
     def __init__(
         self,
-        sysfs: Path,
-        procfs: Path,
-        dev: Path = Path("/dev"),
+        sysfs: StrPath,
+        procfs: StrPath,
+        dev: StrPath = "/dev",
         *,
         log: Log,
         settings: GpuSettings | None = None,
-        state_dir: Path | None = None,
+        state_dir: StrPath | None = None,
         command: Sequence[str] = COMMAND,
         environment: Mapping[str, str] | None = None,
         rng: random.Random | None = None,
         kill: Callable[[int, int], None] = os.kill,
     ) -> None:
-        """Nothing is started or looked at before `run`.
+        """Nothing is started or looked at before `start`.
 
         `state_dir`: where the operator's pause is looked for; None: nowhere.
         """
@@ -91,8 +91,10 @@ class GpuProbe:
         self._recycled_s = float("-inf")
         self._paused = False
         self._was_paused = False
-        self._wake = asyncio.Event()
-        self._settled = asyncio.Event()
+        self._loop: Loop | None = None  # None: not started
+        self._task: Task | None = None
+        self._woken = False
+        self.settled = False  # there was an answer, of whatever kind
         self._left: Process | None = None
         self._idle_since_s: float | None = None
         self._vain_sleeps = 0
@@ -131,27 +133,42 @@ class GpuProbe:
             return ()
         return tuple(findings(self._state, self._reason, self._judged, self._readings))
 
+    def start(self, loop: Loop) -> None:
+        """Work in this loop until `stop`."""
+        self._loop = loop
+        self._task = Task(loop, self._work())
+
+    def stop(self, then: Callable[[], None] = lambda: None) -> None:
+        """End the child, which may take a while; then call."""
+        if self._task is not None and not self._task.ended:
+            self._task.end(then)
+
+    @property
+    def ended(self) -> bool:
+        """Whether it is stopped, and the child with it."""
+        return self._task is None or self._task.ended
+
     def pause(self) -> None:
         """Let go of NVML, as for an operator's reset, until `resume`."""
         self._paused = True
-        self._wake.set()
+        self._poke()
 
     def resume(self) -> None:
         """Open NVML again. A pause in the state directory stays one."""
         self._paused = False
-        self._wake.set()
+        self._poke()
 
-    async def settle(self, within_s: float) -> None:
-        """Wait until there is an answer, of whatever kind, or time is up."""
-        with suppress(TimeoutError):
-            await asyncio.wait_for(self._settled.wait(), within_s)
+    def _poke(self) -> None:
+        self._woken = True
+        if self._task is not None:
+            self._task.poke()
 
-    async def run(self) -> None:
-        """Work until cancelled; the child is ended before this returns."""
+    def _work(self) -> Work:
         while True:
-            await self._rest(await self._turn())
+            wait_s = yield from self._turn()
+            yield from self._rest(wait_s)
 
-    async def _turn(self) -> float:
+    def _turn(self) -> Generator[float, None, float]:
         """Do what the host allows now; return how long to rest."""
         if self._pause_asked():
             self._was_paused = True
@@ -191,7 +208,7 @@ class GpuProbe:
                 if self._pause_asked():  # it may have come and gone since
                     os.close(lock)
                     return 0.0
-        return self._after(await self._serve(there, lock))
+        return self._after((yield from self._serve(there, lock)))
 
     def _after(self, outcome: Outcome) -> float:
         if outcome.state is not None:
@@ -207,12 +224,14 @@ class GpuProbe:
             return self._rng.uniform(0.5, 1.0) * self._settings.most_wait_s
         return wait_s(self._failures, self._settings, self._rng)
 
-    async def _serve(self, there: Presence, lock: int | None) -> Outcome:
+    def _serve(
+        self, there: Presence, lock: int | None
+    ) -> Generator[float, None, Outcome]:
         """Start a child and tick it until something ends that."""
         if self._state in (None, GpuState.PAUSED, GpuState.ASLEEP):
             self._set(GpuState.STARTING, "")
         try:
-            child = Process(self._command, self._environment, lock, self._kill)
+            child = self._spawned(lock)
         except OSError as exc:
             return Outcome(GpuState.CRASHED, f"can't start a child: {exc}")
         finally:
@@ -223,17 +242,18 @@ class GpuProbe:
         self._expected = False
         started_s = time.monotonic()
         try:
-            return await self._talk(child, there)
+            return (yield from self._talk(child, there))
         except TimeoutError:
             return Outcome(GpuState.STALLED, "NVML did not answer by the deadline")
         except Died as exc:
             # What it died of is known once it is reaped.
-            await child.end(self._settings.grace_s, self._settings.kill_s)
+            yield from child.end(self._settings.grace_s, self._settings.kill_s)
             return Outcome(GpuState.CRASHED, f"the child: {exc}, {child.status()}")
         finally:
             if time.monotonic() - started_s >= WELL_S:
                 self._failures = 0
-            if not await child.end(self._settings.grace_s, self._settings.kill_s):
+            ended = yield from child.end(self._settings.grace_s, self._settings.kill_s)
+            if not ended:
                 self._left = child
                 self._log.error(
                     "gpu_child_left",
@@ -241,21 +261,30 @@ class GpuProbe:
                     reason="it survives SIGKILL, stuck in the driver",
                 )
 
-    async def _talk(self, child: Process, there: Presence) -> Outcome:
+    def _spawned(self, lock: int | None) -> Process:
+        if self._loop is None or self._task is None:
+            raise AssertionError("not started")
+        return Process(
+            self._command,
+            self._environment,
+            lock,
+            self._loop,
+            self._task.poke,
+            self._kill,
+        )
+
+    def _talk(self, child: Process, there: Presence) -> Generator[float, None, Outcome]:
         settings = self._settings
-        async with asyncio.timeout(settings.init_deadline_s):
-            opened = await child.message()
+        opened = yield from child.message(settings.init_deadline_s)
         if not isinstance(opened, Ready):
             return _refused(opened, there)
         self._idle_since_s = None
-        loop = asyncio.get_running_loop()
-        due = loop.time()
+        due = time.monotonic()
         tick = 0
         while True:
             tick += 1
             child.tick(tick)
-            async with asyncio.timeout(settings.tick_deadline_s):
-                answer = await child.message()
+            answer = yield from child.message(settings.tick_deadline_s)
             if not isinstance(answer, Sample):
                 return _refused(answer, there)
             now_s = time.monotonic()
@@ -274,8 +303,8 @@ class GpuProbe:
                 self._vain_sleeps += 1
                 self._expected = True
                 return Outcome(GpuState.ASLEEP, "idle: let go to sleep", failed=False)
-            due = max(due + settings.interval_s, loop.time())
-            await self._rest(due - loop.time())
+            due = max(due + settings.interval_s, time.monotonic())
+            yield from self._rest(due - time.monotonic())
             if self._pause_asked():
                 return Outcome(None, "", failed=False)
 
@@ -320,8 +349,7 @@ class GpuProbe:
         self._judged, self._judged_s, self._readings = Judged(), None, ()
 
     def _set(self, state: GpuState | None, reason: str) -> None:
-        if state is not GpuState.STARTING:
-            self._settled.set()
+        self.settled |= state is not GpuState.STARTING
         if state is not self._state and (state is not None or self._state is not None):
             say = self._log.info if state in _QUIET else self._log.warning
             say(
@@ -332,17 +360,14 @@ class GpuProbe:
         self._state = state
         self._reason = reason
 
-    async def _rest(self, for_s: float) -> None:
+    def _rest(self, for_s: float) -> Work:
         """Sleep, but not through a pause, in memory or in the state directory."""
         until_s = time.monotonic() + for_s
-        while (left_s := until_s - time.monotonic()) > 0:
-            with suppress(TimeoutError):
-                async with asyncio.timeout(min(left_s, PAUSE_POLL_S)):
-                    await self._wake.wait()
-                self._wake.clear()
-                return
+        while not self._woken and (now_s := time.monotonic()) < until_s:
+            yield min(until_s, now_s + PAUSE_POLL_S)
             if self._pause_asked():
-                return
+                break
+        self._woken = False
 
 
 _QUIET = (None, GpuState.OK, GpuState.STARTING, GpuState.ABSENT, GpuState.PAUSED)

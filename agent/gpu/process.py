@@ -1,22 +1,24 @@
 """One child process, from its start to its end, without ever waiting on it.
 
-The pipes are non-blocking and watched by the loop; a child ends by closed stdin
+The pipes are non-blocking and watched by the loop; what waits is a generator
+that yields until when. A child ends by closed stdin
 and SIGTERM, then SIGKILL. SIGTERM first: a GPU has frozen when an exporter was
 killed in the middle of a call (dcgm-exporter#84). Spawned, not forked: a forked
 NVML is not initialised.
 """
 
-import asyncio
 import os
 import signal
 import subprocess
+import time
 from collections import deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import suppress
 
 import msgpack
 
 from ..errors import Malformed
+from ..loop import READ, Loop
 from .readings import LIMIT_BYTES, Message, parse
 
 READ_BYTES = 65_536
@@ -37,9 +39,16 @@ class Process:
         command: Sequence[str],
         environment: Mapping[str, str],
         lock: int | None,
+        loop: Loop,
+        poke: Callable[[], None],
         kill: Callable[[int, int], None] = os.kill,
     ) -> None:
-        """Start it, with a copy of the lock's descriptor; OSError if it can't be."""
+        """Start it, with a copy of the lock's descriptor; OSError if it can't be.
+
+        `poke` is called when it has said something, or ended.
+        """
+        self._loop = loop
+        self._poke = poke
         self._kill = kill
         self._popen = subprocess.Popen(  # noqa: S603 - our own interpreter and module
             command,
@@ -58,10 +67,7 @@ class Process:
         self._unpacker = msgpack.Unpacker(max_buffer_size=LIMIT_BYTES)
         self._messages: deque[Message] = deque()
         self._fault: Died | None = None
-        self._wake = asyncio.Event()
-        self._reading = True
-        loop = asyncio.get_running_loop()
-        loop.add_reader(self._stdout.fileno(), self._readable)
+        loop.watch(self._stdout.fileno(), READ, self._readable)
 
     @property
     def pid(self) -> int:
@@ -78,34 +84,33 @@ class Process:
         with suppress(OSError):
             os.write(self._stdin.fileno(), msgpack.packb(number))
 
-    async def message(self) -> Message:
-        """Return the next message; Died if none will come."""
+    def message(self, within_s: float) -> Generator[float, None, Message]:
+        """Return the next message; Died if none will come, TimeoutError if late."""
+        until_s = time.monotonic() + within_s
         while not self._messages:
             if self._fault is not None:
                 raise self._fault
-            self._wake.clear()
-            await self._wake.wait()
+            if time.monotonic() >= until_s:
+                raise TimeoutError
+            yield until_s
         return self._messages.popleft()
 
-    async def end(self, grace_s: float, kill_s: float) -> bool:
+    def end(self, grace_s: float, kill_s: float) -> Generator[float, None, bool]:
         """End it in order, then by force; False if neither worked in time."""
-        self._stop_reading()
+        if self._stdout.closed:  # it was ended before
+            return not self.alive
+        self._loop.ignore(self._stdout.fileno())
         self._stdin.close()
         for number, patience_s in ((signal.SIGTERM, grace_s), (signal.SIGKILL, kill_s)):
             if self.alive:
                 with suppress(ProcessLookupError):
                     self._kill(self.pid, number)
-            if await self._ended(patience_s):
-                break
-        self._stdout.close()
-        return not self.alive
-
-    async def _ended(self, within_s: float) -> bool:
-        # Looked at, not waited for by a thread, which asyncio's own would start.
-        for _ in range(round(within_s / LOOK_S)):
+            until_s = time.monotonic() + patience_s
+            while self.alive and time.monotonic() < until_s:
+                yield time.monotonic() + LOOK_S
             if not self.alive:
                 break
-            await asyncio.sleep(LOOK_S)
+        self._stdout.close()
         return not self.alive
 
     def _readable(self) -> None:
@@ -121,17 +126,12 @@ class Process:
             self._messages.extend(parse(array) for array in self._unpacker)
         except (Malformed, ValueError, msgpack.UnpackException) as exc:
             self._fail(str(exc))
-        self._wake.set()
+        self._poke()
 
     def _fail(self, why: str) -> None:
-        self._stop_reading()
+        self._loop.ignore(self._stdout.fileno())
         self._fault = Died(why)
-        self._wake.set()
-
-    def _stop_reading(self) -> None:
-        if self._reading:
-            self._reading = False
-            asyncio.get_running_loop().remove_reader(self._stdout.fileno())
+        self._poke()
 
     def status(self) -> str:
         """Return how it ended, for people."""

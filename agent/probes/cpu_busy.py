@@ -8,7 +8,7 @@ the host's always. Cost: one read of stat, one line of it parsed.
 
 from collections.abc import Mapping
 
-from trimtab.agent.cgroups import Groups
+from trimtab.agent.cgroups import Group, Groups
 from trimtab.agent.errors import Unsupported
 from trimtab.agent.host import Source
 
@@ -30,6 +30,8 @@ class CpuBusy:
         self._cpus = cpus or UsableCpus()
         self._last = Last[cpu_time.Look]()
         self._usage = CpuUsage()
+        self._group: Group | None = None
+        self._quota = False
 
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return both shares since the sample before, 0.0-1.0; first time None."""
@@ -46,6 +48,10 @@ class CpuBusy:
     def _busy(self, source: Source, host: Reading, now_us: int) -> Answer:
         group = self._groups.find(source, now_us)
         if group.asked is None:
+            if group is not self._group:  # as looked up now and then
+                self._group, self._quota = group, group.quota_cpus() is not None
+            if not self._quota:
+                return host
             own = self._usage.sample(source, group, None, now_us)
             return greatest([host, own])
         if not any(level.usage for level in group.cpu):

@@ -115,22 +115,18 @@ def spent(before: Ticks, after: Ticks, cpus: int) -> Spent | None:
 
     Small steps back count as 0.
     """
-    idle = after.idle + after.iowait - before.idle - before.iowait
-    user = after.user - before.user
-    nice = after.nice - before.nice
-    system = after.system - before.system
-    irq = after.irq - before.irq
-    softirq = after.softirq - before.softirq
-    if min(idle, user, nice, system, irq, softirq) < 0:
-        if min(idle, user, nice, system, irq, softirq) < -RESET_S * TICKS_PER_S * cpus:
+    user, nice, system, idle, iowait, irq, softirq, stolen, _, _ = after
+    was = before
+    idle += iowait - was.idle - was.iowait
+    user, nice, system = user - was.user, nice - was.nice, system - was.system
+    irq, softirq = irq - was.irq, softirq - was.softirq
+    least = min(idle, user, nice, system, irq, softirq)
+    if least < 0:
+        if least < -RESET_S * TICKS_PER_S * cpus:
             return None
         idle, user, nice = max(0, idle), max(0, user), max(0, nice)
         system, irq, softirq = max(0, system), max(0, irq), max(0, softirq)
-    steal = (
-        None
-        if before.steal is None or after.steal is None
-        else after.steal - before.steal
-    )
+    steal = None if was.steal is None or stolen is None else stolen - was.steal
     return Spent(idle, user + nice + system + irq + softirq, steal)
 
 

@@ -27,14 +27,11 @@ LIMIT_KIB = 2**42
 
 
 class Meminfo(NamedTuple):
-    """In KiB; what is unknown, or can't be, is None."""
+    """In KiB."""
 
     total_kib: int
-    free_kib: int | None
     available_kib: int
     estimated: bool  # the kernel did not say what is available
-    swap_total_kib: int | None
-    swap_used_kib: int | None
 
 
 def parse(text: bytes) -> Meminfo:
@@ -57,23 +54,7 @@ def parse(text: bytes) -> Meminfo:
         raise Malformed(
             f"of {total_kib} kB, {available_kib} available and {free_kib} free can't be"
         )
-    swap_total_kib = number(text, b"SwapTotal:")
-    return Meminfo(
-        total_kib,
-        free_kib,
-        available_kib,
-        estimated,
-        swap_total_kib,
-        _used(swap_total_kib, number(text, b"SwapFree:")),
-    )
-
-
-def _used(total_kib: int | None, free_kib: int | None) -> int | None:
-    if total_kib == 0:
-        return 0  # whatever lxcfs says of what is free
-    if total_kib is None or free_kib is None or free_kib > total_kib:
-        return None
-    return total_kib - free_kib
+    return Meminfo(total_kib, available_kib, estimated)
 
 
 def available(memory: Meminfo) -> float:

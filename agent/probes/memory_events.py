@@ -93,13 +93,28 @@ class MemoryEvents:
     def __init__(self, groups: Groups | None = None) -> None:
         self._groups = groups or Groups()
         self._last = Last[Counts]()
+        self._group: Group | None = None
+        self._unlimited: dict[str, Answer] = {}  # empty in a container
 
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return the events since the sample before; first time None."""
         group = self._groups.find(source, now_us)
         now = counts(source, group)
         before, _ = self._last.swap(now, now_us) or ({}, 0)
+        if group is not self._group:  # as looked up now and then
+            self._group = group
+            self._unlimited = {} if group.contained else _without_limits(group)
+        if self._unlimited:
+            return {**self._unlimited, KILLS: _answer(KILLS, group, before, now)}
         return {name: _answer(name, group, before, now) for name in self.signals}
+
+
+def _without_limits(group: Group) -> dict[str, Answer]:
+    """Return what a host that is no container answers of limits."""
+    if not group.cpu and not group.memory:
+        return dict.fromkeys(_LIMITS, Unsupported("no control groups in sysfs"))
+    none = Reading(0.0, "no control group limits this host's memory")
+    return dict.fromkeys(_LIMITS, none)
 
 
 def _answer(name: str, group: Group, before: Counts, now: Counts) -> Answer:
@@ -108,8 +123,4 @@ def _answer(name: str, group: Group, before: Counts, now: Counts) -> Answer:
         return Reading(events(before, now, name), "", scope)
     if name == KILLS:
         return Unsupported("the kernel counts no oom_kill; Linux 4.13+ does")
-    if group.contained:
-        return Unsupported(f"{group.memory[0].folder} counts none, as v1 for high")
-    if not group.cpu and not group.memory:
-        return Unsupported("no control groups in sysfs")
-    return Reading(0.0, "no control group limits this host's memory")
+    return Unsupported(f"{group.memory[0].folder} counts none, as v1 for high")

@@ -61,23 +61,22 @@ class Paging:
     signals = ("memory.swap_in", "memory.swap_out", "memory.major_faults")
 
     def __init__(self) -> None:
-        self._lasts = tuple(Last[int]() for _ in self.signals)
+        self._last = Last[Counters]()
 
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return bytes/s, bytes/s, faults/s since the sample before."""
-        return {
-            name: _rate(name, after, last, now_us)
-            for name, after, last in zip(
-                self.signals, read(source), self._lasts, strict=True
-            )
-        }
+        after = read(source)
+        before, elapsed_us = self._last.swap(after, now_us) or (_NONE, 0)
+        answers: dict[str, Answer] = {}
+        for name, was, now in zip(self.signals, before, after, strict=True):
+            if now is None:
+                answers[name] = Unsupported(f"vmstat has no counter for {name}")
+                continue
+            value = None if was is None else rate(was, now, elapsed_us)
+            if value and name != "memory.major_faults":
+                value *= PAGE_BYTES
+            answers[name] = Reading(value)
+        return answers
 
 
-def _rate(name: str, after: int | None, last: Last[int], now_us: int) -> Answer:
-    if after is None:
-        return Unsupported(f"vmstat has no counter for {name}")
-    before = last.swap(after, now_us)
-    value = before and rate(before[0], after, before[1])
-    if value is None or name == "memory.major_faults":
-        return Reading(value)
-    return Reading(value * PAGE_BYTES)
+_NONE = Counters(None, None, None)

@@ -8,40 +8,36 @@ answered, TCP is tried as well, and so is each family of the target's name.
 A survey tries these routes in order until one answers, which is then kept.
 It is repeated after PATIENCE probes without an answer, every SURVEY_EVERY of
 them from there on, and every PREFER_AGAIN_S while the route is not the first
-choice. A survey counts as one probe: answered, or lost by every route.
+choice. A survey counts as one probe: answered, or lost by every route. Lookups
+and other targets' surveys hold its answer up, so the route that it finds is
+asked once more for the figure.
 
-icmplib makes and parses the packets; it reads the wall clock, so the time
-is taken here. Answers of a peer later than the deadline are left out.
+At most one probe is under way. Answers later than the deadline are left out.
 """
 
-import asyncio
+import errno
+import os
 import socket
 import time
+from collections.abc import Iterable
 from contextlib import suppress
 from typing import NamedTuple
 
-from trimtab.agent.errors import Contained, Unsupported
+from trimtab.agent.errors import Unsupported
+from trimtab.agent.lookup import Lookup, NoAddress, numeric
+from trimtab.agent.loop import READ, WRITE, Loop
 from trimtab.wire import Hole, Link, Method, State
 
-from .resolve import Resolver
+from .icmp import Sockets
 from .round_trips import RoundTrips
 from .targets import Address, Target, parse_target
 
 METHODS = (Method.ICMP_DATAGRAM, Method.ICMP_RAW, Method.TCP_CONNECT)
+DEADLINE_S = 2.0
 PATIENCE = 3
 SURVEY_EVERY = 10
 PREFER_AGAIN_S = 600.0
 RESOLVE_S = 5.0
-
-# icmplib counts its own time-out on the wall clock: out of reach, so that no
-# step of that clock ends a wait, which asyncio.timeout does.
-_NEVER_S = 1e8
-
-_MEND = {
-    Method.ICMP_DATAGRAM: "widen the sysctl net.ipv4.ping_group_range to the agent's"
-    " group",
-    Method.ICMP_RAW: "give the agent CAP_NET_RAW",
-}
 
 
 class Route(NamedTuple):
@@ -55,83 +51,43 @@ class NoAnswer(Exception):
     """Nothing came back by this route in time; says what did happen."""
 
 
-async def icmp(address: Address, method: Method, deadline_s: float) -> int:
-    """Return the round trip of one ICMP echo, in microseconds.
+class Survey:
+    """The routes that are left to try, and what became of those before."""
 
-    Unsupported if no such socket is to be had, NoAnswer if nothing came back.
-    """
-    # Here, not above: most agents have no targets and need none of it.
-    from icmplib import (
-        AsyncSocket,
-        ICMPLibError,
-        ICMPRequest,
-        ICMPSocketError,
-        ICMPv4Socket,
-        ICMPv6Socket,
-        SocketPermissionError,
-    )
-    from icmplib.utils import unique_identifier
+    def __init__(self, routes: Iterable[Route]) -> None:
+        self._left = list(routes)
+        self.silent: list[Route] = []
+        self._reasons: list[str] = []
+        self._mends: list[str] = []
 
-    kind = ICMPv6Socket if address.family == socket.AF_INET6 else ICMPv4Socket
-    try:
-        opened = kind(privileged=method is Method.ICMP_RAW)
-    except ICMPSocketError as exc:
-        denied = isinstance(exc, SocketPermissionError)
-        why = "no permission for such a socket" if denied else str(exc)
-        raise Unsupported(f"{method.name}: {why}", _MEND[method]) from exc
-    # A socket a probe: one kept open would gather every other host's answers.
-    with AsyncSocket(opened) as sock:
-        ident = unique_identifier()
-        request = ICMPRequest(_literal(address), id=ident, sequence=1)
-        try:
-            async with asyncio.timeout(deadline_s):
-                started_ns = time.monotonic_ns()
-                sock.send(request)
-                reply = await sock.receive(request, _NEVER_S)
-                rtt_us = (time.monotonic_ns() - started_ns) // 1000
-            reply.raise_for_status()
-        except TimeoutError as exc:
-            raise NoAnswer(f"{method.name}: nothing within {deadline_s:g} s") from exc
-        except (ICMPLibError, OSError) as exc:
-            raise NoAnswer(f"{method.name}: {exc}") from exc
-    return rtt_us
+    def next(self) -> Route | None:
+        """Return the next route to try; None after the last."""
+        while self._left:
+            route = self._left.pop(0)
+            if not _sent_already(route, self.silent):
+                return route
+        return None
 
+    def failed(self, route: Route, why: Exception) -> None:
+        """Note why a route is not the one to keep."""
+        if isinstance(why, Unsupported):
+            self._reasons.append(str(why))
+            self._mends.append(why.mend)
+        else:
+            self.silent.append(route)
+            self._reasons.append(f"{route.address.sockaddr[0]}: {why}")
 
-async def tcp_connect(address: Address, deadline_s: float) -> int:
-    """Return the round trip of one TCP connection, in microseconds.
+    def reason(self) -> str:
+        """Return why the routes so far were not kept, for people."""
+        return "; ".join(dict.fromkeys(self._reasons))
 
-    A peer that refuses has answered. Unsupported without the family, NoAnswer
-    if nothing came back.
-    """
-    loop = asyncio.get_running_loop()
-    try:
-        opened = socket.socket(address.family, socket.SOCK_STREAM)
-    except OSError as exc:
-        raise Unsupported(f"TCP_CONNECT: {exc}") from exc
-    with opened as sock:
-        sock.setblocking(False)
-        try:
-            async with asyncio.timeout(deadline_s):
-                started_ns = time.monotonic_ns()
-                with suppress(ConnectionRefusedError):
-                    await loop.sock_connect(sock, address.sockaddr)
-                rtt_us = (time.monotonic_ns() - started_ns) // 1000
-        except TimeoutError as exc:
-            raise NoAnswer(f"TCP_CONNECT: nothing within {deadline_s:g} s") from exc
-        except OSError as exc:
-            raise NoAnswer(f"TCP_CONNECT: {exc}") from exc
-    return rtt_us
-
-
-def _literal(address: Address) -> str:
-    """Return the address as icmplib takes it: a link-local one with its link."""
-    host, *rest = address.sockaddr
-    scope = rest[2] if len(rest) == 3 else 0
-    return f"{host}%{scope}" if scope else str(host)
+    def mend(self) -> str:
+        """Return what the operator can do about it."""
+        return " or ".join(dict.fromkeys(filter(None, self._mends)))
 
 
 class Pinger:
-    """One target, probed for as long as `run` is left to.
+    """One target.
 
     `method` is of the route in use; None before one answered or was at least
     tried. `reason` says why it is not the first choice and `mend` what the
@@ -141,10 +97,11 @@ class Pinger:
 
     def __init__(
         self,
+        loop: Loop,
+        sockets: Sockets,
         target: str | Target,
         *,
-        interval_s: float = 1.0,
-        deadline_s: float = 2.0,
+        deadline_s: float = DEADLINE_S,
         methods: tuple[Method, ...] = METHODS,
     ) -> None:
         """Take a target as parse_target does; ValueError if it is none."""
@@ -153,12 +110,19 @@ class Pinger:
         self.reason = ""
         self.mend = ""
         self.fault = ""
-        self._interval_s = interval_s
+        self.busy = False  # a probe is under way
+        self._loop = loop
+        self._sockets = sockets
         self._deadline_s = deadline_s
         self._methods = methods
-        self._resolver = Resolver(self.target)
         self._trips = RoundTrips(round(deadline_s * 1e6))
-        self._route: Route | None = None
+        self._route: Route | None = None  # the one that is kept
+        self._tried: Route | None = None  # the one under way
+        self._survey: Survey | None = None
+        self._lookup: Lookup | None = None
+        self._sequence: int | None = None  # of the ICMP request under way
+        self._connecting: socket.socket | None = None
+        self._sent_s = 0.0
         self._reading = True  # the latest probe told something of the target
         self._surveyed_s = 0.0
         self._unanswered = 0  # probes in a row
@@ -169,43 +133,31 @@ class Pinger:
             return Link(peer, self.method)
         return self._trips.link(peer, self.method)
 
-    def holes(self, peer: int) -> tuple[Hole, ...]:
+    def holes(self, peer: int, now_us: int) -> tuple[Hole, ...]:
         """Return why they are not fresh; ERROR if the target can't be probed."""
         if not self._reading:
             return (Hole("link.rtt", State.ERROR, None, peer),)
-        return self._trips.holes(peer, time.monotonic_ns() // 1000)
+        return self._trips.holes(peer, now_us)
 
-    async def run(self) -> None:
-        """Probe once an interval until cancelled. Raises nothing else."""
-        loop = asyncio.get_running_loop()
-        while True:
-            due_s = loop.time() + self._interval_s
-            await self.probe()
-            await asyncio.sleep(max(0.0, due_s - loop.time()))
+    def probe(self) -> None:
+        """Begin a probe, unless one is under way.
 
-    async def probe(self) -> int | None:
-        """Probe once; return the round trip in microseconds, None if lost.
-
-        Takes at most the deadline; for a survey, that of the resolver and of
+        It takes at most the deadline; a survey that of the resolver and of
         each route.
         """
-        rtt_us: int | None = None
-        with Contained() as ended:
-            if self._survey_is_due():
-                rtt_us = await self._survey()
-            elif self._route is not None:
-                rtt_us = await self._try(self._route)
-        fault = ended.fault
-        self._unanswered = 0 if rtt_us is not None else self._unanswered + 1
-        if fault is None and rtt_us is None:
-            return None  # without a route, there is nothing until a survey
-        self.fault = "" if fault is None else str(fault) or repr(fault)
-        self._reading = fault is None or isinstance(fault, NoAnswer)
-        if isinstance(fault, Unsupported):
-            self._keep(None)
-        if self._reading:
-            self._trips.record(rtt_us, time.monotonic_ns() // 1000)
-        return rtt_us
+        if self.busy:
+            return
+        if self._survey_is_due():
+            self._begin_survey()
+        elif self._route is not None:
+            self._begin(self._route)
+        else:  # there is nothing to be tried until a survey
+            self._unanswered += 1
+
+    def close(self) -> None:
+        """Give back what is open; a probe under way counts for nothing."""
+        self._let_go()
+        self.busy = False
 
     def _survey_is_due(self) -> bool:
         if self._unanswered > 0:
@@ -215,60 +167,216 @@ class Pinger:
         since_s = time.monotonic() - self._surveyed_s
         return bool(self.reason) and since_s >= PREFER_AGAIN_S
 
-    async def _try(self, route: Route) -> int:
-        if route.method is Method.TCP_CONNECT:
-            return await tcp_connect(route.address, self._deadline_s)
-        return await icmp(route.address, route.method, self._deadline_s)
-
-    async def _addresses(self) -> list[Address]:
-        try:
-            return await self._resolver.addresses(RESOLVE_S)
-        except OSError:
-            if self._route is None:
-                raise
-            return [self._route.address]  # an outage takes name servers along
-
-    async def _survey(self) -> int:
-        """Try each route in order, keep the first that answers.
-
-        NoAnswer if none does, Unsupported if none can be tried.
-        """
+    def _begin_survey(self) -> None:
         self._surveyed_s = time.monotonic()
-        found = await self._addresses()
-        silent: list[Route] = []
-        reasons: list[str] = []
-        mends: list[str] = []
-        for route in (Route(m, a) for m in self._methods for a in found):
-            if _sent_already(route, silent):
-                continue
-            try:
-                rtt_us = await self._try(route)
-            except NoAnswer as exc:
-                silent.append(route)
-                reasons.append(f"{route.address.sockaddr[0]}: {exc}")
-            except Unsupported as exc:
-                reasons.append(str(exc))
-                mends.append(exc.mend)
-            else:
-                self._say(reasons, mends)
-                self._keep(route)
-                return rtt_us
-        self._say(reasons, mends)
+        self.busy = True
+        if found := numeric(self.target):
+            self._go_through(found)
+            return
+        try:
+            self._lookup = Lookup(self.target)
+        except NoAddress as exc:
+            self._unresolved(exc)
+            return
+        self._loop.watch(self._lookup.fileno(), READ, self._looked_up)
+        self._loop.at(self._surveyed_s + RESOLVE_S, self._late)
+
+    def _looked_up(self) -> None:
+        if self._lookup is None:
+            return
+        try:
+            descriptor = self._lookup.fileno()
+            found = self._lookup.read()
+        except NoAddress as exc:
+            self._loop.ignore(descriptor)
+            self._lookup = None
+            self._unresolved(exc)
+            return
+        if found is not None:
+            self._loop.ignore(descriptor)
+            self._lookup = None
+            self._go_through(found)
+
+    def _unresolved(self, why: OSError) -> None:
+        if self._route is None:
+            self._ended(None, why)
+        else:  # an outage takes name servers along
+            self._go_through([self._route.address])
+
+    def _go_through(self, found: list[Address]) -> None:
+        self._survey = Survey(Route(m, a) for m in self._methods for a in found)
+        self._try_next()
+
+    def _try_next(self) -> None:
+        if self._survey is None:
+            return
+        route = self._survey.next()
+        if route is not None:
+            self._begin(route)
+            return
+        self.reason, self.mend = self._survey.reason(), self._survey.mend()
+        silent = self._survey.silent
         if not silent:
-            raise Unsupported(self.reason)
+            self._ended(None, Unsupported(self.reason))
+            return
         if self._route not in silent:
             self._keep(silent[0])
-        raise NoAnswer(self.reason)
+        self._ended(None, NoAnswer(self.reason))
 
-    def _say(self, reasons: list[str], mends: list[str]) -> None:
-        self.reason = "; ".join(dict.fromkeys(reasons))
-        self.mend = " or ".join(dict.fromkeys(filter(None, mends)))
+    def _begin(self, route: Route) -> None:
+        self.busy, self._tried = True, route
+        self._loop.at(time.monotonic() + self._deadline_s, self._late)
+        try:
+            if route.method is Method.TCP_CONNECT:
+                self._connect(route.address)
+            else:
+                self._sent_s = time.monotonic()
+                self._sequence = self._sockets.ask(
+                    route.address, route.method, self._replied
+                )
+        except Unsupported as exc:
+            self._failed(exc)
+        except OSError as exc:
+            self._failed(NoAnswer(f"{route.method.name}: {exc.strerror}"))
+
+    def _connect(self, address: Address) -> None:
+        try:
+            self._connecting = socket.socket(address.family, socket.SOCK_STREAM)
+        except OSError as exc:
+            raise Unsupported(f"TCP_CONNECT: {exc.strerror}") from exc
+        self._connecting.setblocking(False)
+        self._sent_s = time.monotonic()
+        status = self._connecting.connect_ex(address.sockaddr)
+        if status in (errno.EINPROGRESS, errno.EWOULDBLOCK):
+            self._loop.watch(self._connecting.fileno(), WRITE, self._connected)
+        else:
+            self._concluded(status, time.monotonic())
+
+    def _connected(self) -> None:
+        if self._connecting is not None:
+            status = self._connecting.getsockopt(socket.SOL_SOCKET, socket.SO_ERROR)
+            self._concluded(status, self._loop.woke_s)
+
+    def _concluded(self, status: int, at_s: float) -> None:
+        """Take how a connection ended; a peer that refuses has answered."""
+        if status in (0, errno.ECONNREFUSED):
+            self._answered(at_s)
+        else:
+            self._failed(NoAnswer(f"TCP_CONNECT: {os.strerror(status)}"))
+
+    def _replied(self) -> None:
+        # It was there when the loop woke, unless it was asked for since then.
+        woke_s = self._loop.woke_s
+        self._answered(woke_s if woke_s > self._sent_s else time.monotonic())
+
+    def _answered(self, at_s: float) -> None:
+        if self._survey is None or self._tried is None:
+            self._ended(max(0, round((at_s - self._sent_s) * 1e6)))
+            return
+        self.reason, self.mend = self._survey.reason(), self._survey.mend()
+        self._keep(self._tried)
+        self._survey = None
+        self._let_go()
+        self._begin(self._tried)
+
+    def _late(self) -> None:
+        """Give up what has no answer by its deadline."""
+        if self._lookup is not None:
+            self._let_go()
+            why = f"no answer from the resolver within {RESOLVE_S:g} s"
+            self._unresolved(TimeoutError(why))
+        elif self._tried is not None:
+            name = self._tried.method.name
+            self._failed(NoAnswer(f"{name}: nothing within {self._deadline_s:g} s"))
+
+    def _failed(self, why: Exception) -> None:
+        """End the probe, or in a survey go on to the next route."""
+        self._let_go()
+        if self._survey is not None and self._tried is not None:
+            self._survey.failed(self._tried, why)
+            self._try_next()
+        else:
+            self._ended(None, why)
+
+    def _ended(self, rtt_us: int | None, fault: Exception | None = None) -> None:
+        self._let_go()
+        self.busy, self._survey, self._tried = False, None, None
+        self._unanswered = 0 if rtt_us is not None else self._unanswered + 1
+        self.fault = "" if fault is None else str(fault) or repr(fault)
+        self._reading = fault is None or isinstance(fault, NoAnswer)
+        if isinstance(fault, Unsupported):
+            self._keep(None)
+        if self._reading:
+            self._trips.record(rtt_us, time.monotonic_ns() // 1000)
+
+    def _let_go(self) -> None:
+        """Give back what the step under way had open."""
+        self._loop.cancel(self._late)
+        if self._sequence is not None:
+            self._sockets.forget(self._sequence)
+            self._sequence = None
+        if self._lookup is not None:
+            self._loop.ignore(self._lookup.fileno())
+            self._lookup.close()
+            self._lookup = None
+        if self._connecting is not None:
+            self._loop.ignore(self._connecting.fileno())
+            self._connecting.close()
+            self._connecting = None
 
     def _keep(self, route: Route | None) -> None:
         method = None if route is None else route.method
         if method is not self.method:  # round trips of two kinds don't mix
             self._trips = RoundTrips(self._trips.deadline_us)
         self._route, self.method = route, method
+
+
+class Pings:
+    """The targets of one agent, pinged together so that it wakes once for all."""
+
+    def __init__(self, loop: Loop) -> None:
+        self._loop = loop
+        self._sockets = Sockets(loop)
+        self.pingers: dict[str, Pinger] = {}
+
+    def want(self, targets: Iterable[str]) -> bool:
+        """Ping exactly these from now on; return whether that is a change.
+
+        ValueError for what is no target.
+        """
+        wanted = list(dict.fromkeys(targets))
+        if wanted == list(self.pingers):
+            return False
+        for target in set(self.pingers) - set(wanted):
+            self.pingers.pop(target).close()
+        self.pingers = {
+            target: self.pingers.get(target)
+            or Pinger(self._loop, self._sockets, target)
+            for target in wanted
+        }
+        if not wanted:
+            self._sockets.close()
+        return True
+
+    def probe(self) -> None:
+        """Begin a probe of each."""
+        for pinger in self.pingers.values():
+            pinger.probe()
+
+    def figures(self) -> tuple[list[Link], list[Hole]]:
+        """Return links 1, 2, … of a frame, and what of them is not fresh."""
+        now_us = time.monotonic_ns() // 1000
+        links: list[Link] = []
+        holes: list[Hole] = []
+        for peer, pinger in enumerate(self.pingers.values(), start=1):
+            links.append(pinger.link(peer))
+            holes += pinger.holes(peer, now_us)
+        return links, holes
+
+    def close(self) -> None:
+        """Give back what is open."""
+        with suppress(ValueError):
+            self.want(())
 
 
 def _sent_already(route: Route, tried: list[Route]) -> bool:

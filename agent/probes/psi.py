@@ -5,11 +5,10 @@ accounting/psi.rst); cgroup *.pressure files have the same form. cpu has no
 `full` line before 5.13, irq no `some` line: each line is optional.
 Cost: one short read; no privilege.
 
-Samples use differences of `total`. The kernel's averages hide short spikes;
-they are parsed for people to compare with.
+Samples use differences of `total`. The kernel's averages hide short spikes
+and are passed over.
 """
 
-import re
 from typing import NamedTuple
 
 from trimtab.agent.errors import Malformed, Unsupported
@@ -23,44 +22,33 @@ IRQ_MEND = (
     " CONFIG_IRQ_TIME_ACCOUNTING=y, and boot it with psi=1"
 )
 
-_LINE = re.compile(
-    rb"^(some|full) avg10=(\d+\.\d+) avg60=(\d+\.\d+) avg300=(\d+\.\d+)"
-    rb" total=(\d+)$",
-    re.MULTILINE,
-)
-
-
-class Stall(NamedTuple):
-    """One line. An average that can't be (above 100 %) is None."""
-
-    avg10_pct: float | None
-    avg60_pct: float | None
-    avg300_pct: float | None
-    total_us: int  # since boot
-
 
 class Pressure(NamedTuple):
-    """Both lines; None for one that the file lacks."""
+    """Time stalled since boot; None for a line that the file lacks."""
 
-    some: Stall | None
-    full: Stall | None
+    some_us: int | None
+    full_us: int | None
 
 
 def parse(text: bytes) -> Pressure:
-    """Return what the file says; Malformed if it has neither line."""
-    lines = {
-        kind: Stall(_percent(avg10), _percent(avg60), _percent(avg300), int(total))
-        for kind, avg10, avg60, avg300, total in _LINE.findall(text)
-    }
-    damaged = any(kind not in lines and kind in text for kind in (b"some", b"full"))
-    if damaged or not lines:
-        raise Malformed(f"not the 'some' and 'full' lines of pressure: {text[:200]!r}")
-    return Pressure(lines.get(b"some"), lines.get(b"full"))
-
-
-def _percent(text: bytes) -> float | None:
-    value = float(text)
-    return value if value <= 100.0 else None
+    """Return what the file says; Malformed if a line is damaged, or none there."""
+    some_us = full_us = None
+    for line in text.split(b"\n"):
+        total = line.rpartition(b" total=")[2]
+        if not line:
+            continue
+        if not total.isdigit():
+            break
+        if line.startswith(b"some avg"):
+            some_us = int(total)
+        elif line.startswith(b"full avg"):
+            full_us = int(total)
+        else:
+            break
+    else:
+        if some_us is not None or full_us is not None:
+            return Pressure(some_us, full_us)
+    raise Malformed(f"not the 'some' and 'full' lines of pressure: {text[:200]!r}")
 
 
 def pressure(before_us: int, after_us: int, elapsed_us: int) -> float | None:

@@ -9,6 +9,7 @@ answer after that does not undo it, and a probe still within it is neither.
 """
 
 import math
+from bisect import bisect_left, insort
 from collections import deque
 
 from trimtab.wire import Hole, Link, Method, State
@@ -34,7 +35,8 @@ class RoundTrips:
     def __init__(self, deadline_us: int = 2_000_000) -> None:
         self.deadline_us = deadline_us
         self._pending: dict[int, int] = {}  # by ident, in order of sending
-        self._window: deque[int | None] = deque(maxlen=WINDOW)
+        self._window: deque[int | None] = deque()
+        self._ordered: list[int] = []  # those of the window that were answered
         self._jitter_us: float | None = None
         self._previous_us: int | None = None
         self._answered_at_us = 0
@@ -74,8 +76,13 @@ class RoundTrips:
     def record(self, rtt_us: int | None, now_us: int) -> None:
         """Take a finished probe: its round trip, or None for lost."""
         self._window.append(rtt_us)
+        if len(self._window) > WINDOW:
+            oldest_us = self._window.popleft()
+            if oldest_us is not None:
+                del self._ordered[bisect_left(self._ordered, oldest_us)]
         if rtt_us is None:
             return
+        insort(self._ordered, rtt_us)
         if self._previous_us is not None:
             self._jitter_us = jitter(self._jitter_us or 0.0, self._previous_us, rtt_us)
         self._previous_us = rtt_us
@@ -90,17 +97,16 @@ class RoundTrips:
         no answer in it, all are None but the loss. TCP hides loss, so there
         is none by ECHO; `retransmits` are of the last interval.
         """
-        times = [rtt_us for rtt_us in self._window if rtt_us is not None]
+        ordered = self._ordered
         loss = None
         if self._window and method is not Method.ECHO:
-            loss = 1.0 - len(times) / len(self._window)
-        if not times:
+            loss = 1.0 - len(ordered) / len(self._window)
+        if not ordered:
             return Link(peer, method, loss=loss, retransmits=retransmits)
-        ordered = sorted(times)
         return Link(
             peer=peer,
             method=method,
-            rtt_us=times[-1],
+            rtt_us=self._previous_us,
             rtt_min_us=ordered[0],
             rtt_p95_us=nearest_rank(ordered, 0.95),
             jitter_us=None if self._jitter_us is None else round(self._jitter_us),
@@ -116,7 +122,7 @@ class RoundTrips:
         """
         if not self._window or self._window[-1] is not None:
             return ()
-        if not any(rtt_us is not None for rtt_us in self._window):
+        if not self._ordered:
             return (Hole("link.rtt", State.ERROR, None, peer),)
         age_ms = max(0, now_us - self._answered_at_us) // 1000
         stale = (Hole("link.rtt", State.STALE, age_ms, peer),)

@@ -12,7 +12,6 @@ cpu_busy.py's read of stat.
 import math
 import re
 from collections.abc import Mapping
-from contextlib import suppress
 
 from trimtab.agent.errors import Malformed, Unsupported
 from trimtab.agent.host import Source
@@ -54,10 +53,12 @@ def smooth(before: float | None, value: float, elapsed_us: int) -> float:
 
 def read(source: Source) -> tuple[int, str]:
     """Return the runnable tasks, ourselves among them, and a note if any."""
-    with suppress(Unsupported):
+    try:
         running = parse_stat(source.proc("stat"))
-        if running is not None:
-            return running, ""
+    except Unsupported:
+        running = None
+    if running is not None:
+        return running, ""
     running = parse_loadavg(source.proc("loadavg"))
     return running, "from loadavg: stat has no procs_running"
 

@@ -18,10 +18,11 @@ from trimtab.agent.host import Source
 from trimtab.wire import Scope
 
 from . import psi
-from .reading import Answer, Last, Reading, greatest
+from .reading import Answer, Last, Reading
 
-# By whose they are and the line they are on, in µs.
-Totals = Mapping[tuple[Scope, str], int]
+# By whose they are.
+Totals = Mapping[Scope, psi.Pressure]
+NONE: Totals = {}
 
 
 class Stall:
@@ -38,50 +39,51 @@ class Stall:
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return shares since the sample before, 0.0-1.0; first time None."""
         now = self._read(source, self._groups.find(source, now_us))
-        before, elapsed_us = self._last.swap(now, now_us) or ({}, 0)
-        return {
-            signal: self._share(line, now, before, elapsed_us)
-            for signal, line in zip(self.signals, self.lines, strict=True)
-        }
+        before, elapsed_us = self._last.swap(now, now_us) or (NONE, 0)
+        answers: dict[str, Answer] = {}
+        for signal, line in zip(self.signals, self.lines, strict=True):
+            found = _greatest(0 if line == "some" else 1, now, before, elapsed_us)
+            answers[signal] = found or Unsupported(
+                f"pressure on {self.resource} has no {line!r} line"
+            )
+        return answers
 
     def _read(self, source: Source, group: Group) -> Totals:
-        places: list[tuple[Scope, str | None]] = []
-        if group.asked is None:
-            places.append((Scope.HOST, None))
-        if group.pressure is not None:
-            places.append((Scope.CONTAINER, group.pressure))
-        if not places:
-            raise Unsupported(
-                f"no v2 tree holds {group.asked}, and v1 groups have no pressure"
-            )
-        found: dict[tuple[Scope, str], int] = {}
+        found: dict[Scope, psi.Pressure] = {}
         fault = None
-        for scope, folder in places:
+        if group.asked is None:
             try:
-                stalls = psi.read(source, self.resource, folder)
+                found[Scope.HOST] = psi.read(source, self.resource)
+            except Unsupported as exc:
+                fault = exc
+        if group.pressure is not None:
+            try:
+                found[Scope.CONTAINER] = psi.read(source, self.resource, group.pressure)
             except Unsupported as exc:
                 fault = fault or exc
-            else:
-                if stalls.some is not None:
-                    found[scope, "some"] = stalls.some.total_us
-                if stalls.full is not None:
-                    found[scope, "full"] = stalls.full.total_us
-        if fault is not None and not found:
-            raise fault
+        if not found:
+            raise fault or Unsupported(
+                f"no v2 tree holds {group.asked}, and v1 groups have no pressure"
+            )
         return found
 
-    def _share(self, line: str, now: Totals, before: Totals, elapsed_us: int) -> Answer:
-        readings = [
-            Reading(
-                psi.pressure(before[key], total_us, elapsed_us)
-                if key in before
-                else None,
-                "",
-                key[0],
-            )
-            for key, total_us in now.items()
-            if key[1] == line
-        ]
-        if readings:
-            return greatest(readings)
-        return Unsupported(f"pressure on {self.resource} has no {line!r} line")
+
+def _greatest(
+    line: int, now: Totals, before: Totals, elapsed_us: int
+) -> Reading | None:
+    """Return the greatest share of a line; None if nobody has that line."""
+    found = None
+    for scope, totals in now.items():
+        total_us = totals[line]
+        if total_us is None:
+            continue
+        earlier = before.get(scope)
+        earlier_us = None if earlier is None else earlier[line]
+        share = (
+            None
+            if earlier_us is None
+            else psi.pressure(earlier_us, total_us, elapsed_us)
+        )
+        if found is None or (share or -1.0) > (found.value or -1.0):
+            found = Reading(share, "", scope)
+    return found

@@ -44,6 +44,11 @@ def parse_target(text: str) -> Target:
     return Target(match["v6"] or match["bare6"] or match["name"], port)
 
 
+def as_bytes(host: str) -> str | bytes:
+    """Return a name as bytes, unless it needs IDNA, whose tables take memory."""
+    return host.encode() if host.isascii() else host
+
+
 def addresses(target: Target, flags: int = 0) -> list[Address]:
     """Return the first address of each family, in the resolver's order.
 
@@ -52,7 +57,7 @@ def addresses(target: Target, flags: int = 0) -> list[Address]:
     """
     found: dict[socket.AddressFamily, Address] = {}
     for family, _, _, _, sockaddr in socket.getaddrinfo(
-        target.host, target.port, type=socket.SOCK_STREAM, flags=flags
+        as_bytes(target.host), target.port, type=socket.SOCK_STREAM, flags=flags
     ):
         if family in (socket.AF_INET, socket.AF_INET6) and isinstance(sockaddr[0], str):
             found.setdefault(family, Address(family, sockaddr))

@@ -23,7 +23,7 @@ _NEVER = (errno.ENOPROTOOPT, errno.EOPNOTSUPP, errno.EINVAL)
 
 
 class Options(Protocol):
-    """A connected socket, or asyncio's picture of one."""
+    """A connected socket."""
 
     def getsockopt(self, level: int, option: int, size: int, /) -> bytes:
         """Return the option's bytes."""

@@ -10,7 +10,7 @@ a quota nothing is held back, and 0 is a reading. Cost: one short read a level.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from trimtab.agent.cgroups import Groups
+from trimtab.agent.cgroups import Group, Groups
 from trimtab.agent.errors import Malformed, Unsupported
 from trimtab.agent.host import Source
 from trimtab.wire import Scope
@@ -54,6 +54,20 @@ def throttled_periods(before: Counters, after: Counters) -> float | None:
     return min(1.0, throttled / periods) if periods else 0.0
 
 
+def quotas(group: Group) -> dict[str, str]:
+    """Return, by its folder, what people are told of each level with a quota."""
+    return {
+        level.folder: f"quota of {level.quota_cpus:g} CPUs, {level.folder}"
+        for level in group.cpu
+        if level.quota_cpus is not None
+    }
+
+
+_NO_QUOTA: Mapping[str, Answer] = dict.fromkeys(
+    ("cpu.throttled", "cpu.throttled_periods"), Reading(0.0, "no CPU quota")
+)
+
+
 class Throttle:
     """The probe."""
 
@@ -62,35 +76,35 @@ class Throttle:
     def __init__(self, groups: Groups | None = None) -> None:
         self._groups = groups or Groups()
         self._last = Last[Mapping[str, Counters]]()
+        self._group: Group | None = None
+        self._quotas: dict[str, str] = {}
 
     def sample(self, source: Source, now_us: int, /) -> Mapping[str, Answer]:
         """Return both shares since the sample before, 0.0-1.0; first time None."""
-        levels = self._groups.find(source, now_us).cpu
-        if not levels:
-            raise Unsupported("no control group of the cpu controller")
-        quotas = {
-            level.folder: f"quota of {level.quota_cpus:g} CPUs, {level.folder}"
-            for level in levels
-            if level.quota_cpus is not None
-        }
-        now = {name: parse(source.sys(f"{name}/cpu.stat")) for name in quotas}
+        group = self._groups.find(source, now_us)
+        if group is not self._group:  # as looked up now and then
+            self._group, self._quotas = group, quotas(group)
+        if not self._quotas:
+            if not group.cpu:
+                raise Unsupported("no control group of the cpu controller")
+            return _NO_QUOTA
+        now = {name: parse(source.sys(f"{name}/cpu.stat")) for name in self._quotas}
         before, elapsed_us = self._last.swap(now, now_us) or ({}, 0)
-        if not quotas:
-            none = Reading(0.0, "no CPU quota")
-            return dict.fromkeys(self.signals, none)
         both = [(name, before[name], now[name]) for name in now if name in before]
         return {
             "cpu.throttled": greatest(
                 Reading(
                     pressure(earlier.throttled_us, after.throttled_us, elapsed_us),
-                    quotas[name],
+                    self._quotas[name],
                     Scope.CONTAINER,
                 )
                 for name, earlier, after in both
             ),
             "cpu.throttled_periods": greatest(
                 Reading(
-                    throttled_periods(earlier, after), quotas[name], Scope.CONTAINER
+                    throttled_periods(earlier, after),
+                    self._quotas[name],
+                    Scope.CONTAINER,
                 )
                 for name, earlier, after in both
             ),

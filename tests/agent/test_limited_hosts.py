@@ -2,6 +2,7 @@
 
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 import pytest
 from tests.agent.trees import IDLE_HOST, Tree, stalled, ticks
@@ -55,17 +56,25 @@ def idle(tree: Tree, second: int) -> None:
     )
 
 
-def two_samples(host: Host, change: Callable[[int], None]) -> Readings:
+class Taken(NamedTuple):
+    """A sample, as frames and as people are told of it."""
+
+    readings: Readings
+    signals: dict[str, Signal]
+
+
+def two_samples(host: Host, change: Callable[[int], None]) -> Taken:
     sampler = Sampler(host)
     for second in range(2):
         change(second)
-        readings = sampler.sample(second * S)
+        taken = sample(sampler, second)
     host.close()
-    return readings
+    return taken
 
 
-def signals(readings: Readings) -> dict[str, Signal]:
-    return {signal.name: signal for signal in readings.signals}
+def sample(sampler: Sampler, second: int) -> Taken:
+    readings = sampler.sample(second * S)
+    return Taken(readings, {signal.name: signal for signal in sampler.signals()})
 
 
 def test_a_container_s_cpu_quota_shows_as_saturation_v2(tmp_path: Path) -> None:
@@ -77,7 +86,7 @@ def test_a_container_s_cpu_quota_shows_as_saturation_v2(tmp_path: Path) -> None:
         idle(tree, second)
         tree.write(v2_cpu(second), CG)
 
-    cpu = two_samples(tree.host(), change).cpu
+    cpu = two_samples(tree.host(), change).readings.cpu
     assert cpu.busy == pytest.approx(1.0)
     assert cpu.throttled == pytest.approx(0.78)
     assert cpu.throttled_periods == pytest.approx(0.9)
@@ -95,7 +104,7 @@ def test_a_container_s_cpu_quota_shows_as_saturation_v1(tmp_path: Path) -> None:
         idle(tree, second)
         tree.write(v1_cpu(second), CG)
 
-    cpu = two_samples(tree.host(), change).cpu
+    cpu = two_samples(tree.host(), change).readings.cpu
     assert cpu.busy == pytest.approx(1.0)
     assert cpu.throttled == pytest.approx(0.78)
     assert cpu.throttled_periods == pytest.approx(0.9)
@@ -114,7 +123,7 @@ def test_a_container_stalls_with_its_host(tmp_path: Path) -> None:
         tree.write({"cpu.max": "max 100000\n"}, CG)
         tree.write({"proc/pressure/cpu": stalled(950_000 * second)})
 
-    cpu = two_samples(tree.host(), change).cpu
+    cpu = two_samples(tree.host(), change).readings.cpu
     assert cpu.stall == pytest.approx(0.95)
     assert cpu.busy == pytest.approx(0.99)
     assert (cpu.throttled, cpu.throttled_periods) == (0.0, 0.0)
@@ -146,7 +155,7 @@ def test_a_watched_group_stands_in_place_of_the_host(tmp_path: Path) -> None:
             f"{CG}/a/b",
         )
 
-    readings = two_samples(tree.host("/a/b"), change)
+    readings, signals = two_samples(tree.host("/a/b"), change)
     assert readings.cpu.busy == pytest.approx(1 / 4)  # one of four CPUs
     assert readings.cpu.stall == pytest.approx(0.1)
     assert readings.memory.stall_some == pytest.approx(0.02)
@@ -154,7 +163,7 @@ def test_a_watched_group_stands_in_place_of_the_host(tmp_path: Path) -> None:
     assert readings.io.stall_some == pytest.approx(0.03)
     assert readings.io.stall_full == 0.0
     assert readings.cpu.run_queue is None
-    assert signals(readings)["cpu.run_queue"].state is State.UNSUPPORTED
+    assert signals["cpu.run_queue"].state is State.UNSUPPORTED
 
 
 def test_a_watched_group_of_v1_alone_has_no_pressure(tmp_path: Path) -> None:
@@ -168,12 +177,11 @@ def test_a_watched_group_of_v1_alone_has_no_pressure(tmp_path: Path) -> None:
         }
         tree.write(files, CG)
 
-    readings = two_samples(tree.host("/a"), change)
+    readings, signals = two_samples(tree.host("/a"), change)
     assert readings.cpu.busy == pytest.approx(1.0)
-    found = signals(readings)
     for name in ("cpu.stall", "memory.stall_some", "memory.refaults"):
-        assert found[name].state is State.UNSUPPORTED
-        assert "/a" in found[name].reason
+        assert signals[name].state is State.UNSUPPORTED
+        assert "/a" in signals[name].reason
 
 
 def test_the_worst_level_up_the_tree_counts(tmp_path: Path) -> None:
@@ -196,12 +204,10 @@ def test_the_worst_level_up_the_tree_counts(tmp_path: Path) -> None:
                 f"{CG}/{folder}",
             )
 
-    readings = two_samples(tree.host(), change)
+    readings, signals = two_samples(tree.host(), change)
     assert readings.cpu.busy == pytest.approx(0.95)
     assert readings.cpu.throttled == pytest.approx(0.4)
-    assert signals(readings)["cpu.throttled"].reason == (
-        "quota of 1 CPUs, fs/cgroup/pod"
-    )
+    assert signals["cpu.throttled"].reason == ("quota of 1 CPUs, fs/cgroup/pod")
 
 
 def memory_v2(second: int) -> dict[str, str]:
@@ -243,7 +249,7 @@ def test_a_container_s_memory_limit_shows_as_pressure(
         idle(tree, second)
         tree.write(files(second), CG)
 
-    memory = two_samples(tree.host(), change).memory
+    memory = two_samples(tree.host(), change).readings.memory
     assert memory.available == pytest.approx(6 / 48)
     assert memory.refaults_s == pytest.approx(327_000)
     assert (memory.high_events, memory.max_events, memory.oom_kills) == (high, 70, 1)
@@ -258,7 +264,7 @@ def test_the_host_s_shortage_is_the_container_s_too(tmp_path: Path) -> None:
         tree.write(memory_v2(second) | {"memory.current": f"{MIB}\n"}, CG)
         tree.write({"proc/meminfo": "MemTotal: 1000000 kB\nMemAvailable: 10000 kB\n"})
 
-    memory = two_samples(tree.host(), change).memory
+    memory = two_samples(tree.host(), change).readings.memory
     assert memory.available == pytest.approx(0.01)
 
 
@@ -271,7 +277,7 @@ def test_where_lxcfs_shows_the_limit_as_the_memory_a_larger_limit_is_none(
         idle(tree, second)
         tree.write(memory_v2(second) | {"memory.max": f"{2**45}\n"}, CG)
 
-    memory = two_samples(tree.host(), change).memory
+    memory = two_samples(tree.host(), change).readings.memory
     assert memory.available == pytest.approx(0.95)
 
 
@@ -291,7 +297,7 @@ def test_limits_of_groups_further_up_are_met_too(tmp_path: Path) -> None:
             f"{CG}/pod",
         )
 
-    memory = two_samples(tree.host(), change).memory
+    memory = two_samples(tree.host(), change).readings.memory
     assert memory.max_events == 75
     assert memory.oom_kills == 1
 
@@ -304,11 +310,11 @@ def test_a_plain_host_counts_its_own_kills_and_refaults(tmp_path: Path) -> None:
         kills = f"oom_kill {3 * second}\nworkingset_refault {500 * second}\n"
         tree.write({"proc/vmstat": kills})
 
-    readings = two_samples(tree.host(), change)
+    readings, signals = two_samples(tree.host(), change)
     assert readings.memory.oom_kills == 3
     assert readings.memory.refaults_s == pytest.approx(500)
     assert readings.memory.scope is None
-    limits = signals(readings)["memory.max_events"]
+    limits = signals["memory.max_events"]
     assert limits.state is State.UNSUPPORTED  # no control groups to be seen
 
 
@@ -320,11 +326,11 @@ def test_a_group_that_vanished_is_an_error_and_reads_again_when_back(
     idle(tree, 0)
     host = tree.host("/a")
     sampler = Sampler(host)
-    gone = sampler.sample(0)
+    gone, signals = sample(sampler, 0)
     assert {hole.state for hole in gone.holes if hole.signal == "cpu.busy"} == {
         State.ERROR
     }
-    assert "'/a'" in signals(gone)["cpu.busy"].reason
+    assert "'/a'" in signals["cpu.busy"].reason
     for second in (1, 2):
         tree.write(v2_cpu(second) | {"cpu.max": "20000 100000\n"}, f"{CG}/a")
         back = sampler.sample(second * S)
@@ -342,11 +348,10 @@ def test_what_a_group_lacked_is_asked_again_once_the_group_is_another(
     idle(tree, 0)
     host = tree.host("/a")
     sampler = Sampler(host)
-    assert signals(sampler.sample(0))["cpu.stall"].state is State.UNSUPPORTED
+    assert sample(sampler, 0).signals["cpu.stall"].state is State.UNSUPPORTED
     tree.write({"unified/a/cpu.pressure": stalled(0)}, CG)
     states = [
-        signals(sampler.sample(second * S))["cpu.stall"].state
-        for second in range(1, 40)
+        sample(sampler, second).signals["cpu.stall"].state for second in range(1, 40)
     ]
     assert states[-1] is State.OK
     assert len(states) < RETRY_S

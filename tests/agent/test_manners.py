@@ -67,9 +67,9 @@ def test_sampling_connects_to_nobody_and_starts_nothing(touched):
 
 def test_the_agent_has_no_command_that_updates_it_or_takes_orders():
     """A42, A45: packages only, and no command channel of any kind."""
-    from trimtab.agent.cli import _parser
+    from trimtab.agent.commands import parser
 
-    (commands,) = [a for a in _parser()._actions if a.choices]
+    (commands,) = [a for a in parser()._actions if a.choices]
     assert set(commands.choices or ()) <= {
         "run", "sample", "doctor", "install", "uninstall", "pause-gpu",
     }  # fmt: skip

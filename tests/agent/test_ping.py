@@ -1,20 +1,26 @@
 """Real packets over loopback; what this machine can't send is not asserted."""
 
-import asyncio
+import errno
+import os
 import socket
-import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Callable, Iterator
+from typing import Any
 
-import icmplib
 import pytest
 
-from trimtab.agent.errors import Unsupported
+from trimtab.agent.loop import Loop
 from trimtab.agent.probes import ping
-from trimtab.agent.probes.ping import METHODS, NoAnswer, Pinger
-from trimtab.agent.probes.resolve import Resolver
+from trimtab.agent.probes.icmp import Sockets
+from trimtab.agent.probes.ping import (
+    METHODS,
+    PATIENCE,
+    SURVEY_EVERY,
+    Pinger,
+    Pings,
+)
 from trimtab.agent.probes.targets import (
     DEFAULT_PORT,
-    Address,
     Target,
     addresses,
     parse_target,
@@ -47,6 +53,45 @@ def silent() -> Iterator[socket.socket]:
         socket.create_connection(listening.getsockname()),
     ):
         yield listening
+
+
+@pytest.fixture
+def loop() -> Iterator[Loop]:
+    opened = Loop()
+    yield opened
+    opened.close()
+
+
+@pytest.fixture
+def pinger(loop: Loop) -> Iterator[Callable[..., Pinger]]:
+    """Return a function that makes a pinger on the loop; all are closed."""
+    sockets, made = Sockets(loop), []
+
+    def make(target: str | Target, **options: Any) -> Pinger:
+        made.append(Pinger(loop, sockets, target, **options))
+        return made[-1]
+
+    yield make
+    for each in made:
+        each.close()
+    sockets.close()
+    assert loop._calls == {}  # nothing is left open
+    assert loop._due == {}
+
+
+def probe(pinger: Pinger) -> int | None:
+    """Probe once, to its end; return the round trip, None if it was lost."""
+    before = pinger._unanswered
+    pinger.probe()
+    until_s = time.monotonic() + 30
+    while pinger.busy:
+        assert time.monotonic() < until_s
+        pinger._loop.turn(until_s)
+    return None if pinger._unanswered > before else pinger.link(1).rtt_us
+
+
+def holes(pinger: Pinger) -> tuple[Hole, ...]:
+    return pinger.holes(1, time.monotonic_ns() // 1000)
 
 
 def target_of(server: socket.socket) -> Target:
@@ -92,200 +137,244 @@ def test_a_name_has_an_address_of_each_family_it_has() -> None:
 
 
 def test_loopback_answers_by_whatever_this_machine_may_send(
-    server: socket.socket,
+    server: socket.socket, pinger: Callable[..., Pinger]
 ) -> None:
     """A24, A46."""
-    pinger = Pinger(target_of(server))
-    rtt_us = asyncio.run(pinger.probe())
+    pings = pinger(target_of(server))
+    rtt_us = probe(pings)
     assert rtt_us is not None
     assert 0 < rtt_us < 2_000_000
-    assert pinger.method in METHODS
-    link = pinger.link(3)
-    assert link == Link(3, pinger.method, rtt_us, rtt_us, rtt_us, None, 0.0)
-    assert pinger.holes(3) == ()
-    if pinger.method is not Method.ICMP_DATAGRAM:
-        assert "ICMP_DATAGRAM" in pinger.reason
-        assert "ping_group_range" in pinger.mend
+    assert pings.method in METHODS
+    link = pings.link(3)
+    assert link == Link(3, pings.method, rtt_us, rtt_us, rtt_us, None, 0.0)
+    assert holes(pings) == ()
+    if pings.method is not Method.ICMP_DATAGRAM:
+        assert "ICMP_DATAGRAM" in pings.reason
+        assert "ping_group_range" in pings.mend
 
 
 @pytest.mark.parametrize("method", [Method.ICMP_DATAGRAM, Method.ICMP_RAW])
 def test_icmp_answers_or_is_unsupported_with_the_remedy(
-    server: socket.socket, method: Method
+    server: socket.socket, pinger: Callable[..., Pinger], method: Method
 ) -> None:
     """A24."""
-    host, port = target_of(server)
-    address = Address(server.family, (host, port))
-    refusal: Unsupported | None = None
-    rtt_us = 0
-    try:
-        rtt_us = asyncio.run(ping.icmp(address, method, 2.0))
-    except Unsupported as exc:
-        refusal = exc
-    if refusal is None:
-        assert 0 < rtt_us < 2_000_000
+    pings = pinger(target_of(server), methods=(method,))
+    rtt_us = probe(pings)
+    if rtt_us is None:
+        assert method.name in pings.fault
+        assert pings.mend
     else:
-        assert method.name in str(refusal)
-        assert refusal.mend
+        assert 0 < rtt_us < 2_000_000
+        assert pings.method is method
 
 
-def test_icmp_does_not_read_the_wall_clock(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_round_trips_do_not_read_the_wall_clock(
+    pinger: Callable[..., Pinger], monkeypatch: pytest.MonkeyPatch
+) -> None:
     """A25: the clock steps a day on with every look at it."""
     days = iter(range(0, 10**9, 86_400))
-    monkeypatch.setattr("icmplib.sockets.time", lambda: next(days))
-    address = Address(socket.AF_INET, ("127.0.0.1", 0))
-    for method in (Method.ICMP_DATAGRAM, Method.ICMP_RAW):
-        try:
-            rtt_us = asyncio.run(ping.icmp(address, method, 2.0))
-        except Unsupported:
-            continue
-        assert 0 < rtt_us < 2_000_000
+    monkeypatch.setattr(time, "time", lambda: next(days))
+    monkeypatch.setattr(time, "time_ns", lambda: next(days) * 10**9)
+    rtt_us = probe(pinger("127.0.0.1"))
+    assert rtt_us is not None
+    assert 0 < rtt_us < 2_000_000
 
 
-def test_a_connection_accepted_is_an_answer(server: socket.socket) -> None:
-    pinger = Pinger(target_of(server), methods=TCP)
-    assert asyncio.run(pinger.probe()) is not None
-    assert pinger.method is Method.TCP_CONNECT
-    assert pinger.reason == ""
+def test_a_connection_accepted_is_an_answer(
+    server: socket.socket, pinger: Callable[..., Pinger]
+) -> None:
+    pings = pinger(target_of(server), methods=TCP)
+    assert probe(pings) is not None
+    assert pings.method is Method.TCP_CONNECT
+    assert pings.reason == ""
 
 
-def test_a_connection_refused_is_an_answer(server: socket.socket) -> None:
+def test_a_connection_refused_is_an_answer(
+    server: socket.socket, pinger: Callable[..., Pinger]
+) -> None:
     target = target_of(server)
     server.close()
-    pinger = Pinger(target, methods=TCP)
-    assert asyncio.run(pinger.probe()) is not None
-    assert pinger.link(1).loss == 0.0
+    pings = pinger(target, methods=TCP)
+    assert probe(pings) is not None
+    assert pings.link(1).loss == 0.0
 
 
-def test_silence_until_the_deadline_is_a_loss(silent: socket.socket) -> None:
-    address = Address(socket.AF_INET, silent.getsockname())
-    with pytest.raises(NoAnswer, match=r"0\.05 s"):
-        asyncio.run(ping.tcp_connect(address, 0.05))
-    pinger = Pinger(target_of(silent), deadline_s=0.05, methods=TCP)
-    assert asyncio.run(pinger.probe()) is None
-    assert pinger.link(1) == Link(1, Method.TCP_CONNECT, loss=1.0)
-    assert pinger.holes(1) == (Hole("link.rtt", State.ERROR, None, 1),)
-    assert "nothing within 0.05 s" in pinger.fault
+def test_silence_until_the_deadline_is_a_loss(
+    silent: socket.socket, pinger: Callable[..., Pinger]
+) -> None:
+    pings = pinger(target_of(silent), deadline_s=0.05, methods=TCP)
+    assert probe(pings) is None
+    assert pings.link(1) == Link(1, Method.TCP_CONNECT, loss=1.0)
+    assert holes(pings) == (Hole("link.rtt", State.ERROR, None, 1),)
+    assert "nothing within 0.05 s" in pings.fault
 
 
-def test_a_target_that_comes_back_is_read_again(silent: socket.socket) -> None:
-    pinger = Pinger(target_of(silent), deadline_s=0.05, methods=TCP)
+def test_an_icmp_answer_past_the_deadline_does_not_undo_the_loss(
+    pinger: Callable[..., Pinger], loop: Loop
+) -> None:
+    pings = pinger("127.0.0.1", methods=METHODS[:2])
+    if probe(pings) is None:
+        pytest.skip("ICMP is not allowed here")
+    pings.probe()
+    assert pings.busy
+    pings._late()  # before the loop has read the answer
+    assert pings.link(1).loss == 0.5
+    loop.turn(time.monotonic() + 0.02)
+    assert pings.link(1).loss == 0.5
+    assert [hole.state for hole in holes(pings)] == [State.STALE]
 
-    async def away_and_back() -> list[int | None]:
-        found = [await pinger.probe() for _ in range(5)]
-        silent.accept()[0].close()  # room in the queue
-        return [*found, await pinger.probe()]
 
-    *lost, back = asyncio.run(away_and_back())
-    assert lost == [None] * 5
+def test_a_target_that_comes_back_is_read_again(
+    silent: socket.socket, pinger: Callable[..., Pinger]
+) -> None:
+    pings = pinger(target_of(silent), deadline_s=0.05, methods=TCP)
+    assert [probe(pings) for _ in range(5)] == [None] * 5
+    silent.accept()[0].close()  # room in the queue
+    back = probe(pings)
     assert back is not None
-    assert pinger.link(1).rtt_us == back
-    assert pinger.link(1).loss == pytest.approx(5 / 6)
-    assert pinger.holes(1) == ()
-    assert pinger.fault == ""
+    assert pings.link(1).rtt_us == back
+    assert pings.link(1).loss == pytest.approx(5 / 6)
+    assert holes(pings) == ()
+    assert pings.fault == ""
 
 
+@pytest.fixture
+def no_icmp(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A host that lets nobody open an ICMP socket."""
+    real = socket.socket
+
+    def denied(family: int, kind: int, protocol: int = 0) -> socket.socket:
+        if protocol in (socket.IPPROTO_ICMP, socket.IPPROTO_ICMPV6):
+            raise PermissionError(errno.EPERM, os.strerror(errno.EPERM))
+        return real(family, kind, protocol)
+
+    monkeypatch.setattr(socket, "socket", denied)
+
+
+@pytest.mark.usefixtures("no_icmp")
 def test_where_icmp_is_denied_tcp_is_used_and_the_remedies_are_named(
-    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+    server: socket.socket, pinger: Callable[..., Pinger]
 ) -> None:
     """A24."""
-
-    def denied(privileged: bool) -> icmplib.ICMPv4Socket:
-        raise icmplib.SocketPermissionError(privileged)
-
-    monkeypatch.setattr(icmplib, "ICMPv4Socket", denied)
-    monkeypatch.setattr(icmplib, "ICMPv6Socket", denied)
-    pinger = Pinger(target_of(server))
-    assert asyncio.run(pinger.probe()) is not None
-    assert pinger.method is Method.TCP_CONNECT
-    assert "ICMP_DATAGRAM" in pinger.reason
-    assert "ICMP_RAW" in pinger.reason
-    assert "ping_group_range" in pinger.mend
-    assert "CAP_NET_RAW" in pinger.mend
-    assert pinger.holes(1) == ()
+    pings = pinger(target_of(server))
+    assert probe(pings) is not None
+    assert pings.method is Method.TCP_CONNECT
+    assert "ICMP_DATAGRAM: no permission" in pings.reason
+    assert "ICMP_RAW" in pings.reason
+    assert "ping_group_range" in pings.mend
+    assert "CAP_NET_RAW" in pings.mend
+    assert holes(pings) == ()
 
 
+@pytest.mark.usefixtures("no_icmp")
 def test_where_nothing_may_be_sent_the_target_is_unread_not_lost(
-    server: socket.socket, monkeypatch: pytest.MonkeyPatch
+    server: socket.socket, pinger: Callable[..., Pinger]
 ) -> None:
     """A24."""
-
-    def denied(privileged: bool) -> icmplib.ICMPv4Socket:
-        raise icmplib.SocketPermissionError(privileged)
-
-    monkeypatch.setattr(icmplib, "ICMPv4Socket", denied)
-    monkeypatch.setattr(icmplib, "ICMPv6Socket", denied)
-    pinger = Pinger(target_of(server), methods=METHODS[:2])
-    assert asyncio.run(pinger.probe()) is None
-    assert pinger.link(1) == Link(1)
-    assert pinger.holes(1) == (Hole("link.rtt", State.ERROR, None, 1),)
+    pings = pinger(target_of(server), methods=METHODS[:2])
+    assert probe(pings) is None
+    assert pings.link(1) == Link(1)
+    assert holes(pings) == (Hole("link.rtt", State.ERROR, None, 1),)
 
 
 def test_a_silent_address_gives_way_to_the_one_that_answers(
-    silent: socket.socket, monkeypatch: pytest.MonkeyPatch
+    silent: socket.socket,
+    pinger: Callable[..., Pinger],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """A46: which is found before anything counts as lost."""
     with listening(socket.AF_INET6) as server:
         dead = (socket.AF_INET, 1, 6, "", silent.getsockname())
         live = (socket.AF_INET6, 1, 6, "", server.getsockname())
         monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: [dead, live])
-        pinger = Pinger("both.example.org", deadline_s=0.05, methods=TCP)
+        pings = pinger("both.example.org", deadline_s=0.05, methods=TCP)
         for _ in range(2):
-            assert asyncio.run(pinger.probe()) is not None
-    assert pinger.link(1).loss == 0.0
-    assert "127.0.0.1" in pinger.reason
+            assert probe(pings) is not None
+    assert pings.link(1).loss == 0.0
+    assert "127.0.0.1" in pings.reason
 
 
-def test_a_name_that_does_not_resolve_is_an_error_and_no_loss() -> None:
-    pinger = Pinger("host.invalid")
-    for _ in range(2):
-        assert asyncio.run(pinger.probe()) is None
-    assert pinger.link(1) == Link(1)
-    assert pinger.holes(1) == (Hole("link.rtt", State.ERROR, None, 1),)
-    assert pinger.fault
-    assert pinger.method is None
-
-
-def test_a_lookup_is_off_the_loop_and_the_only_one(
+def test_surveys_come_seldom_while_nothing_answers(
+    silent: socket.socket,
+    pinger: Callable[..., Pinger],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    """A resolver that hangs, as where name servers are away."""
-    asked: list[str] = []
-    release = threading.Event()
+    pings = pinger(target_of(silent), deadline_s=0.001, methods=TCP)
+    surveyed = []
 
+    class Noted(ping.Survey):
+        def __init__(self, routes: Any) -> None:
+            super().__init__(routes)
+            surveyed.append(pings._unanswered)
+
+    monkeypatch.setattr(ping, "Survey", Noted)
+    for _ in range(PATIENCE + SURVEY_EVERY + 1):
+        probe(pings)
+    assert surveyed == [0, PATIENCE, PATIENCE + SURVEY_EVERY]
+
+
+def test_a_name_that_does_not_resolve_is_an_error_and_no_loss(
+    pinger: Callable[..., Pinger],
+) -> None:
+    pings = pinger("host.invalid")
+    for _ in range(2):
+        assert probe(pings) is None
+    assert pings.link(1) == Link(1)
+    assert holes(pings) == (Hole("link.rtt", State.ERROR, None, 1),)
+    assert pings.fault
+    assert pings.method is None
+
+
+def test_a_resolver_that_hangs_is_given_up_and_holds_nothing_up(
+    pinger: Callable[..., Pinger], monkeypatch: pytest.MonkeyPatch
+) -> None:
     def hang(host: str, port: int, **options: object) -> list[object]:
         if options.get("flags"):
             raise socket.gaierror("no number")
-        asked.append(host)
-        release.wait(10)
-        return [(socket.AF_INET, 1, 6, "", ("192.0.2.1", port))]
+        time.sleep(60)
+        return []
 
     monkeypatch.setattr(socket, "getaddrinfo", hang)
-    resolver = Resolver(Target("db.example.org", 1))
-
-    async def ask() -> list[Address]:
-        for _ in range(3):
-            with pytest.raises(TimeoutError, match="resolver"):
-                await resolver.addresses(0.01)
-        release.set()
-        return await resolver.addresses(5.0)
-
-    assert asyncio.run(ask()) == [Address(socket.AF_INET, ("192.0.2.1", 1))]
-    assert asked == ["db.example.org"]
+    monkeypatch.setattr(ping, "RESOLVE_S", 0.05)
+    pings = pinger("db.example.org")
+    began_s = time.monotonic()
+    assert probe(pings) is None
+    assert time.monotonic() - began_s < 10
+    assert "resolver" in pings.fault
 
 
-def test_run_ends_by_cancellation_alone_and_leaves_nothing_behind(
+def test_a_name_that_no_longer_resolves_is_pinged_where_it_was(
     server: socket.socket,
+    pinger: Callable[..., Pinger],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    pinger = Pinger(target_of(server), interval_s=0.001)
+    """An outage takes name servers along."""
+    found = [(server.family, 1, 6, "", server.getsockname())]
+    monkeypatch.setattr(socket, "getaddrinfo", lambda *_, **__: found)
+    pings = pinger("db.example.org", methods=TCP)
+    assert probe(pings) is not None
+    found.clear()
+    pings._unanswered = PATIENCE  # a survey is due
+    assert probe(pings) is not None
 
-    async def some_probes() -> set[asyncio.Task[None]]:
-        running = asyncio.create_task(pinger.run())
-        while pinger.link(1).jitter_us is None:
-            await asyncio.wait({running}, timeout=0.001)
-        running.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await running
-        return asyncio.all_tasks() - {asyncio.current_task()}
 
-    assert asyncio.run(some_probes()) == set()
-    assert pinger.link(1).loss == 0.0
+def test_targets_are_pinged_together_and_dropped_ones_let_go(loop: Loop) -> None:
+    pings = Pings(loop)
+    assert pings.want(["127.0.0.1", "::1", "127.0.0.1"]) is True
+    assert pings.want(["127.0.0.1", "::1"]) is False
+    pings.probe()
+    until_s = time.monotonic() + 5
+    while any(each.busy for each in pings.pingers.values()):
+        assert time.monotonic() < until_s
+        loop.turn(until_s)
+    kept = pings.pingers["::1"]
+    links, missing = pings.figures()
+    assert [link.peer for link in links] == [1, 2]
+    assert all(link.rtt_us is not None for link in links)
+    assert missing == []
+    assert pings.want(["::1", "127.0.0.2"]) is True
+    assert pings.pingers["::1"] is kept
+    pings.probe()
+    pings.close()
+    assert loop._calls == {}
+    assert loop._due == {}

@@ -34,7 +34,7 @@ def test_it_agrees_with_procfs_on_what_both_know():
     assert b.memory.available == pytest.approx(a.memory.available, abs=0.02)
     assert b.memory.swap_in_bytes_s == a.memory.swap_in_bytes_s
     assert b.net.errors_s == a.net.errors_s
-    states = {signal.name: signal.state for signal in b.signals}
+    states = {signal.name: signal.state for signal in theirs.signals()}
     assert states["cpu.stall"] is State.UNSUPPORTED
     assert b.cpu.stall is None
     host.close()

@@ -165,6 +165,6 @@ def test_a_real_group_that_is_removed_and_made_again_is_found(made: Made) -> Non
     sampler.sample(5_000_000_000)
     readings = sampler.sample(6_000_000_000)
     assert readings.cpu.throttled == 0.0
-    (throttled,) = (s for s in readings.signals if s.name == "cpu.throttled")
+    (throttled,) = (s for s in sampler.signals() if s.name == "cpu.throttled")
     assert throttled.reason.startswith("quota of 0.3 CPUs")
     host.close()

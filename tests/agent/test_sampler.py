@@ -8,7 +8,7 @@ from trimtab.agent.cgroups import Groups
 from trimtab.agent.errors import Unsupported
 from trimtab.agent.host import Host, Source
 from trimtab.agent.probes.reading import Answer, Reading
-from trimtab.agent.sampler import RETRY_S, UNITS, Readings, Sampler, Signal, probes
+from trimtab.agent.sampler import RETRY_S, UNITS, Sampler, Signal, probes
 from trimtab.wire import (
     NUMBERS,
     SIGNALS,
@@ -52,8 +52,8 @@ class Scripted:
         return {"cpu.stall": Reading(step)}
 
 
-def only(readings: Readings) -> Signal:
-    (signal,) = readings.signals
+def only(sampler: Sampler) -> Signal:
+    (signal,) = sampler.signals()
     return signal
 
 
@@ -70,7 +70,7 @@ def test_a_container_without_psi_is_read_as_far_as_it_goes(no_psi: Host) -> None
     missing = {hole.signal for hole in readings.holes}
     assert missing >= {"cpu.stall", "memory.stall_some", "io.stall_full"}
     assert {hole.state for hole in readings.holes} == {State.UNSUPPORTED}
-    stall = readings.signals[0]
+    stall = sampler.signals()[0]
     assert "psi=1" in stall.mend
     assert "pressure/cpu" in stall.reason
 
@@ -119,8 +119,8 @@ def test_a_probe_that_fails_is_an_error_with_its_reason_and_asked_again(
     readings = sampler.sample(S)
     assert readings.cpu.stall is None
     assert readings.holes == (Hole("cpu.stall", State.ERROR),)
-    assert type(fault).__name__ in only(readings).reason
-    assert str(fault) in only(readings).reason
+    assert type(fault).__name__ in only(sampler).reason
+    assert str(fault) in only(sampler).reason
     assert sampler.sample(2 * S).cpu.stall == 0.25
 
 
@@ -146,7 +146,7 @@ def test_what_a_host_will_never_answer_is_asked_again_rarely(no_psi: Host) -> No
         readings = sampler.sample(second * S)
         assert readings.holes == (Hole("cpu.stall", State.UNSUPPORTED),)
     assert probe.asked == 1
-    assert only(readings).mend == "boot with it"
+    assert only(sampler).mend == "boot with it"
     assert sampler.sample(RETRY_S * S).cpu.stall == 0.5  # the host learnt to
 
 
@@ -164,7 +164,7 @@ def test_a_costly_probe_rests_and_its_last_value_says_how_old_it_is(
         assert readings.cpu.stall == 0.2
         age_ms = (second - 1) * 1000
         assert readings.holes == (Hole("cpu.stall", State.STALE, age_ms),)
-        assert "25.0 ms" in only(readings).reason
+        assert "25.0 ms" in only(sampler).reason
     readings = sampler.sample(6 * S)
     assert readings.cpu.stall == 0.3
     assert readings.holes == ()

@@ -1,7 +1,5 @@
 """agent.toml, the environment and flags, with every problem at once."""
 
-from pathlib import Path
-
 import pytest
 
 from trimtab.agent.settings import (
@@ -111,10 +109,10 @@ def test_what_is_no_address(text):
 def test_state_goes_where_systemd_says_first(monkeypatch):
     monkeypatch.setattr("os.geteuid", lambda: 1000)
     given = {"STATE_DIRECTORY": "/var/lib/a:/var/lib/b", "XDG_STATE_HOME": "/x"}
-    assert default_state_dir(given) == Path("/var/lib/a")
-    assert default_state_dir({"XDG_STATE_HOME": "/x"}) == Path("/x/trimtab")
+    assert default_state_dir(given) == "/var/lib/a"
+    assert default_state_dir({"XDG_STATE_HOME": "/x"}) == "/x/trimtab"
     monkeypatch.setattr("os.geteuid", lambda: 0)
-    assert default_state_dir({}) == Path("/var/lib/trimtab")
+    assert default_state_dir({}) == "/var/lib/trimtab"
 
 
 def test_what_the_operator_says_of_a_node_goes_into_its_inventory():
