@@ -1,9 +1,9 @@
 """The fleet table: a row a node, a numpy column a quantity.
 
-Frames arrive one by one and wait in a batch; on each tick the whole batch is
-scored at once, the newest live frame of each node replaces its row, and every
-frame, live or late, goes into its minute's rollup. A frame is late when its
-reading would be stale on arrival: it is history, and never touches the row.
+Frames wait as they came; on each tick all of them are read and scored at once,
+the newest live frame of each node replaces its row, and every frame, live or
+late, goes into its minute's rollup. A frame is late when its reading would be
+stale on arrival: it is history, and never touches the row.
 
 Time is the collector's monotonic clock in seconds, passed in as `now`.
 """
@@ -12,27 +12,33 @@ from contextlib import suppress
 from typing import NamedTuple
 
 import numpy as np
+import numpy.typing as npt
 
-from trimtab.wire import Frame
-
+from .boot_offset import BootOffsets
+from .drains import Drain
 from .health import DIMENSIONS, Health, assess
 from .node import Node
-from .readings import WIDTH, row
+from .readings import WIDTH
 from .rollup import Rollups
-from .states import Admin, Heard, State, next_states, stale_after_s
+from .sequence import fresh
+from .states import (
+    Admin,
+    Heard,
+    State,
+    decayed,
+    next_states,
+    stale_after_s,
+    worse,
+)
+from .trust import ATTENTIVE, Hearing
+from .waiting import Batch, Waiting
+
+Floats = npt.NDArray[np.float64]
+Rows = npt.NDArray[np.intp]
+Flags = npt.NDArray[np.bool_]
 
 _FIRST_ROWS = 64
 ID_BYTES = 16
-
-
-class Waiting(NamedTuple):
-    """A frame between its arrival and the tick."""
-
-    row: int
-    live: bool
-    sampled_at: float
-    arrived_at: float
-    frame: Frame
 
 
 class Change(NamedTuple):
@@ -41,6 +47,7 @@ class Change(NamedTuple):
     row: int
     before: State
     after: State
+    rule: int  # index into RULES: what decided
 
 
 class Fleet:
@@ -56,7 +63,11 @@ class Fleet:
         self._free: list[int] = []
         self._by_id: dict[bytes, int] = {}
         self._by_name: dict[str, int] = {}
-        self._batch: list[Waiting] = []
+        self.drains: dict[int, Drain] = {}  # of rows that are not active
+        self.waiting = Waiting()
+        self.repeated = 0  # frames that had been counted before
+        self.introduced: set[int] = set()  # rows whose node is not as it was
+        self._offsets = BootOffsets()
         self.readings = _column("readings")
         self.headroom = _column("headroom")
         self.score = _column("score")
@@ -71,8 +82,12 @@ class Fleet:
         self.interval_s = _column("interval_s")
         self.stale_after_s = _column("stale_after_s")
         self.frames = _column("frames")
+        self.silent_at = _column("silent_at")
+        self.flaps = _column("flaps")
+        self.flapped_at = _column("flapped_at")
         self.asleep = _column("asleep")
         self.there = _column("there")
+        self.gpu_free_mib = _column("gpu_free_mib")
         self.seq = _column("seq")
 
     def __len__(self) -> int:
@@ -96,6 +111,7 @@ class Fleet:
         self.state[index] = state
         self.state_since[index] = now
         self.arrived_at[index] = now
+        self.introduced.add(index)
         self.version += 1
         return index
 
@@ -109,6 +125,7 @@ class Fleet:
         del self._by_id[node.shown_id]
         del self._by_name[node.name]
         self.there[index] = False
+        self.drains.pop(index, None)
         self.unsaved.discard(index)
         self.forgotten.append(node.shown_id)
         self._retired.append(index)
@@ -158,12 +175,23 @@ class Fleet:
             name = f"{wanted}~{holder}"
         return name
 
+    def intend(self, index: int, admin: Admin, drain: Drain | None) -> None:
+        """Set what the operator wants of a node."""
+        self.admin[index] = admin
+        if drain is None:
+            self.drains.pop(index, None)
+        else:
+            self.drains[index] = drain
+        self.unsaved.add(index)
+        self.version += 1
+
     def rename(self, index: int, name: str) -> None:
         """Show a node under another name, which must be free."""
         node = self.nodes[index]
         del self._by_name[node.name]
         node.name = name
         self._by_name[name] = index
+        self.introduced.add(index)
         self.version += 1
 
     def greet(self, index: int, interval_s: float, silence_s: float | None) -> None:
@@ -171,97 +199,149 @@ class Fleet:
         self.interval_s[index] = interval_s
         self.stale_after_s[index] = stale_after_s(interval_s, silence_s)
         self.unsaved.add(index)
+        self.introduced.add(index)
         self.version += 1
 
-    def take(
-        self,
-        index: int,
-        frame: Frame,
-        sampled_at: float,
-        now: float,
-        *,
-        backfill: bool = False,
-    ) -> bool:
-        """Queue a frame for the tick; False if it was counted before.
-
-        Backfill was kept back while there was no connection: it is no sign of
-        life, and like every late frame it never touches the row.
-        """
-        if frame.seq <= self.seq[index]:
-            return False
-        self.seq[index] = frame.seq
-        live = not backfill and now - sampled_at <= self.stale_after_s[index]
-        if not backfill:
-            self.arrived_at[index] = now
-            self.heard[index] = True
-            self.asleep[index] = False
-        self._batch.append(Waiting(index, live, sampled_at, now, frame))
-        return True
+    def begin(
+        self, index: int, now: float, boot_ms: int, interval_s: float, *, anew: bool
+    ) -> None:
+        """Take the boot clock of a hello; `anew` where a conversation begins."""
+        if anew:
+            self._offsets.begin(index)
+        at, difference_s = np.array([now]), np.array([now - boot_ms / 1000])
+        self._offsets.see(np.array([index]), at, difference_s, np.array([interval_s]))
 
     def sleep(self, index: int) -> None:
         """Note that a node announced its sleep."""
         self.asleep[index] = True
 
-    def tick(self, now: float, unix_now: float, lost_after_s: float) -> list[Change]:
+    def tick(
+        self,
+        now: float,
+        unix_now: float,
+        lost_after_s: float,
+        hearing: Hearing = ATTENTIVE,
+    ) -> list[Change]:
         """Score what arrived, renew every state, return what changed."""
         self.score_waiting(now, unix_now)
-        return self._renew_states(now, lost_after_s)
+        return self._renew_states(now, lost_after_s, hearing)
 
     def score_waiting(self, now: float, unix_now: float) -> None:
-        """Score the batch: rows and rollups then hold every frame taken."""
-        if not self._batch:
+        """Read and score what waits; rows and rollups then hold every frame taken.
+
+        Whoever sent a wrong frame hears of it.
+        """
+        if not len(self.waiting):
             return
-        batch, self._batch = self._batch, []
-        values = np.array([row(waiting.frame) for waiting in batch])
-        health = assess(values)
-        self.rollups.add(
-            rows=np.array([waiting.row for waiting in batch]),
-            minutes=np.array(
-                [int((unix_now - now + w.sampled_at) // 60) for w in batch]
-            ),
-            values=values,
-            health=health,
+        waiting, self.waiting = self.waiting, Waiting()
+        batch, wrong = waiting.read()
+        if len(batch.rows):
+            self._take(batch, now, unix_now)
+            self.version += 1
+        for sender, error in wrong:
+            sender.refuse(error)
+
+    def _take(self, batch: Batch, now: float, unix_now: float) -> None:
+        batch = batch.of(np.argsort(batch.rows, kind="stable"))
+        begins = _begins(batch.rows)
+        rows = batch.rows[begins]
+        self._see_clocks(batch, begins, rows)
+        sampled_at = np.minimum(
+            batch.arrived_at, batch.boot_s + self._offsets.seconds(batch.rows)
         )
-        newest = {w.row: i for i, w in enumerate(batch) if w.live}
-        if newest:
-            self._replace(batch, values, health, newest)
-        for index in {waiting.row for waiting in batch}:
-            self.nodes[index].last_seen = unix_now
-        self.version += 1
+        new = fresh(begins, batch.seq, self.seq[rows])
+        if not new.all():
+            self.repeated += int((~new).sum())
+            kept = np.flatnonzero(new)
+            batch, sampled_at = batch.of(kept), sampled_at[kept]
+            if not len(kept):
+                return
+            begins = _begins(batch.rows)
+            rows = batch.rows[begins]
+        self.seq[rows] = np.maximum.reduceat(batch.seq, begins)
+        self._hear(batch, begins, rows)
+        health = assess(batch.values)
+        minutes = np.floor_divide(unix_now - now + sampled_at, 60)
+        self.rollups.add(batch.rows, minutes.astype(np.int64), batch.values, health)
+        late = batch.arrived_at - sampled_at > self.stale_after_s[batch.rows]
+        self._replace(batch, begins, ~batch.backfill & ~late, sampled_at, health)
+        nodes = self.nodes
+        for index in rows.tolist():
+            nodes[index].last_seen = unix_now
+
+    def _see_clocks(self, batch: Batch, begins: Rows, rows: Rows) -> None:
+        differences_s = batch.arrived_at - batch.boot_s
+        differences_s[batch.backfill] = np.inf
+        least_s = np.minimum.reduceat(differences_s, begins)
+        seen = np.flatnonzero(np.isfinite(least_s))
+        self._offsets.see(
+            rows[seen],
+            batch.arrived_at[begins[seen]],
+            least_s[seen],
+            self.interval_s[rows[seen]],
+        )
+
+    def _hear(self, batch: Batch, begins: Rows, rows: Rows) -> None:
+        """Note who spoke; backfill, kept back before, is no sign of life."""
+        arrived_at = np.where(batch.backfill, -np.inf, batch.arrived_at)
+        newest = np.maximum.reduceat(arrived_at, begins)
+        spoke = np.isfinite(newest)
+        self.arrived_at[rows[spoke]] = newest[spoke]
+        self.heard[rows[spoke]] = True
+        self.asleep[rows[spoke]] = False
 
     def _replace(
         self,
-        batch: list[Waiting],
-        values: np.ndarray,
+        batch: Batch,
+        begins: Rows,
+        live: Flags,
+        sampled_at: Floats,
         health: Health,
-        newest: dict[int, int],
     ) -> None:
-        rows = np.fromiter(newest.keys(), dtype=np.intp)
-        picked = np.fromiter(newest.values(), dtype=np.intp)
-        self.readings[rows] = values[picked]
+        """Let the newest live frame of each node be its row."""
+        places = np.where(live, np.arange(len(live)), -1)
+        newest = np.maximum.reduceat(places, begins)
+        counts = np.add.reduceat(live.astype(np.int64), begins)
+        picked = newest[newest >= 0]
+        rows = batch.rows[picked]
+        self.readings[rows] = batch.values[picked]
         self.headroom[rows] = health.headroom[picked]
         self.score[rows] = health.score[picked]
         self.confidence[rows] = health.confidence[picked]
         self.limiting[rows] = health.limiting[picked]
-        for waiting in batch:
-            if waiting.live:
-                self.frames[waiting.row] += 1
-        for index, i in newest.items():
-            frame = batch[i].frame
-            self.sampled_at[index] = batch[i].sampled_at
-            node = self.nodes[index]
-            node.links, node.holes, node.gaps = frame.links, frame.holes, frame.gaps
-            node.gpus = frame.gpus
+        self.gpu_free_mib[rows] = batch.gpu_free_mib[picked]
+        self.sampled_at[rows] = sampled_at[picked]
+        self.frames[rows] += counts[newest >= 0]
+        nodes, data = self.nodes, batch.data
+        for index, start, end, gaps in zip(
+            rows.tolist(),
+            batch.starts[picked].tolist(),
+            batch.ends[picked].tolist(),
+            batch.gaps[picked].tolist(),
+            strict=True,
+        ):
+            node = nodes[index]
+            node.newest = data[start:end]
+            node.gaps = gaps
 
-    def _renew_states(self, now: float, lost_after_s: float) -> list[Change]:
+    def _renew_states(
+        self, now: float, lost_after_s: float, hearing: Hearing
+    ) -> list[Change]:
         n = len(self.nodes)
         before = self.state[:n].copy()
-        after = next_states(
+        # Where we may have been deaf ourselves, silence counts for less.
+        silent_s = now - self.arrived_at[:n] - hearing.deaf_s
+        silent_s *= hearing.attention
+        self.silent_at[:n][silent_s > self.stale_after_s[:n]] = now
+        flaps = decayed(self.flaps[:n], now - self.flapped_at[:n])
+        after, rule = next_states(
             Heard(
                 state=before,
                 held_s=now - self.state_since[:n],
-                silent_s=now - self.arrived_at[:n],
+                silent_s=silent_s,
                 stale_after_s=self.stale_after_s[:n],
+                steady_s=now - self.silent_at[:n],
+                flaps=flaps,
                 heard=self.heard[:n],
                 frames=self.frames[:n],
                 asleep=self.asleep[:n],
@@ -276,9 +356,25 @@ class Fleet:
         self.state[changed] = after[changed]
         self.state_since[changed] = now
         self.frames[changed[after[changed] == State.LOST]] = 0
+        sank = changed[worse(before[changed], after[changed])]
+        self.flaps[sank] = flaps[sank] + 1
+        self.flapped_at[sank] = now
         return [
-            Change(int(i), State(int(before[i])), State(int(after[i]))) for i in changed
+            Change(int(i), State(int(before[i])), State(int(after[i])), int(rule[i]))
+            for i in changed
         ]
+
+    def silent_and_heard(self) -> tuple[int, int]:
+        """Return how many nodes are stale, and how many are heard of."""
+        there = self.there[: len(self.nodes)]
+        states = self.state[: len(self.nodes)][there]
+        heard = (states >= State.JOINING) & (states <= State.SATURATED)
+        return int((states == State.STALE).sum()), int(heard.sum())
+
+
+def _begins(rows: Rows) -> Rows:
+    """Return where each row begins in a sorted array of them."""
+    return np.flatnonzero(np.r_[True, rows[1:] != rows[:-1]])
 
 
 class _Spec(NamedTuple):
@@ -302,8 +398,12 @@ _COLUMNS = {
     "interval_s": _Spec(np.float64, 1),
     "stale_after_s": _Spec(np.float64, stale_after_s(1.0, None)),
     "frames": _Spec(np.int64, 0),  # live ones since it joined
+    "silent_at": _Spec(np.float64, -np.inf),  # when it was silent too long, last
+    "flaps": _Spec(np.float64, 0),  # changes for the worse, as of flapped_at
+    "flapped_at": _Spec(np.float64, 0),
     "asleep": _Spec(np.bool_, 0),
     "there": _Spec(np.bool_, 0),  # the row has a node
+    "gpu_free_mib": _Spec(np.float64, np.nan),  # the most free on one device
     "seq": _Spec(np.int64, -1),  # highest taken of this boot
 }
 

@@ -23,12 +23,17 @@ MESSAGE_DEADLINE_S = 10.0
 CLOSE_S = 5.0
 DOUBT_S = 20.0  # an edge agent answers an echo at once, however rarely it speaks
 EDGE_S = 10.0
-TURN_BYTES = 32 * 1024
+# The most that is read of a connection before the others have their turn.
+TURN_BYTES = 4 * 1024
 # Connections that have not said hello: an unfinished hostile message can hold
 # a few MiB until its deadline.
 MOST_STRANGERS = 500
 # Refusals that are logged one by one in so many seconds.
 MOST_TOLD, TOLD_S = 10, 10.0
+# What a connection may send: an agent's whole ring at once, then about a
+# thousand frames a second. Past it nothing is read of it until it may again.
+BURST_BYTES = 4 * 2**20
+BYTES_PER_S = 128 * 1024
 # A peer that takes nothing off its end is cut when this much waits for it.
 UNSENT_LIMIT_BYTES = 64 * 1024
 
@@ -48,6 +53,8 @@ class Ingest:
         self.max_connections = max_connections
         self.connections: set[Connection] = set()
         self.speaking: dict[int, Connection] = {}  # by row
+        self.buffer = bytearray(TURN_BYTES)
+        self.view = memoryview(self.buffer)
         self._doubts: dict[int, Doubt] = {}  # by the clone's row
         self._strangers: dict[Connection, None] = {}  # oldest first
         self._told_until = 0.0
@@ -149,9 +156,18 @@ class Ingest:
     def sweep(self, now: float) -> None:
         """End conversations past a deadline; speak to edge nodes now and then."""
         self._settle_clones(now)
+        self._end_deleted()
         for connection in list(self.connections):
             connection.check(now)
             connection.speak_rarely(now)
+
+    def _end_deleted(self) -> None:
+        deleted, self.intake.deleted = self.intake.deleted, set()
+        for row in deleted:
+            speaker = self.speaking.get(row)
+            if speaker is not None:
+                speaker.send(Bye(Farewell.RESTART))
+                speaker.close()
 
     def stop(self) -> None:
         """Say bye to everyone and close."""
@@ -160,19 +176,42 @@ class Ingest:
             connection.close()
 
 
-class Connection(asyncio.Protocol):
+class Connection(asyncio.BufferedProtocol):
     """One agent's TCP connection."""
+
+    __slots__ = (
+        "_abort_at",
+        "_credit_at",
+        "_credit_bytes",
+        "_deadline_s",
+        "_echoes",
+        "_edge",
+        "_held",
+        "_ingest",
+        "_over",
+        "_session",
+        "_speak_at",
+        "_transport",
+        "_unsaid_seq",
+        "heard_at",
+        "peer",
+        "peer_host",
+    )
 
     def __init__(self, ingest: Ingest) -> None:
         self._ingest = ingest
-        self._session = Session(ingest.intake)
+        self._session = Session(ingest.intake, self._refuse)
         self._transport: asyncio.Transport | None = None
-        self.peer = "?"
+        self.peer = self.peer_host = "?"
         self._deadline_s = 0.0
         self.heard_at = 0.0
         self._abort_at = math.inf
+        self._credit_bytes = BURST_BYTES
+        self._credit_at = 0.0
+        self._held = False  # nothing is read of it: it sent too much
         self._edge = False
         self._speak_at = 0.0
+        self._over = False  # refused: nothing is said or taken any more
         self._echoes = 0
         self._unsaid_seq: int | None = None
 
@@ -181,9 +220,11 @@ class Connection(asyncio.Protocol):
         # uvloop's transports are no subclass of asyncio's, only of their kind.
         stream = cast(asyncio.Transport, transport)
         self._transport = stream
-        self.peer = _shown(stream.get_extra_info("peername"))
+        peername = stream.get_extra_info("peername")
+        self.peer, self.peer_host = _shown(peername), _host(peername)
         stream.set_write_buffer_limits(high=UNSENT_LIMIT_BYTES)
-        self._deadline_s = self._ingest.intake.clock.monotonic() + HELLO_DEADLINE_S
+        self._credit_at = self._ingest.intake.clock.monotonic()
+        self._deadline_s = self._credit_at + HELLO_DEADLINE_S
         self._ingest.intake.counts.connections += 1
         if len(self._ingest.connections) >= self._ingest.max_connections:
             self._ingest.intake.counts.refused[Reason.LIMIT] += 1
@@ -194,27 +235,54 @@ class Connection(asyncio.Protocol):
         self._ingest.connections.add(self)
         self._ingest.meet(self)
 
-    def data_received(self, data: bytes) -> None:
-        """Answer what is whole; close on the first message that is wrong.
+    def get_buffer(self, sizehint: int) -> bytearray:
+        """Return where the next read goes: one buffer serves every connection."""
+        del sizehint
+        return self._ingest.buffer
 
-        A large read is taken in parts, so that nobody else waits for it.
-        """
-        if self._transport is None or self._transport.is_closing():
+    def buffer_updated(self, nbytes: int) -> None:
+        """Answer what is whole; close on the first message that is wrong."""
+        if self._over or self._transport is None or self._transport.is_closing():
             return
-        self.heard_at = self._ingest.intake.clock.monotonic()
-        self._take(data[:TURN_BYTES])
-        rest = data[TURN_BYTES:]
-        if rest and not self._transport.is_closing():
+        data = bytes(self._ingest.view[:nbytes])
+        now = self.heard_at = self._ingest.intake.clock.monotonic()
+        self._credit_bytes -= nbytes
+        if self._credit_bytes < 0:
+            self._hold(now)
+        more = nbytes == TURN_BYTES
+        if more:
+            # Everybody else has a turn before the rest is read.
             self._transport.pause_reading()
-            asyncio.get_running_loop().call_soon(self._go_on, rest)
+            asyncio.get_running_loop().call_soon(self._go_on)
+        if self._deadline_s == math.inf:
+            data = self._session.queue(data, now)
+            if not data:  # nothing but frames, as nearly always
+                if not more and self._session.partial_bytes:
+                    self._deadline_s = now + MESSAGE_DEADLINE_S
+                return
+        self._take(data, more=more)
 
-    def _go_on(self, data: bytes) -> None:
-        if self._transport is None or self._transport.is_closing():
+    def _go_on(self) -> None:
+        if self._held or self._transport is None or self._transport.is_closing():
             return
         self._transport.resume_reading()
-        self.data_received(data)
 
-    def _take(self, data: bytes) -> None:
+    def _hold(self, now: float) -> None:
+        """Read nothing of a sender that is past its rate, unless it may again."""
+        refill = int(max(0.0, now - self._credit_at) * BYTES_PER_S)
+        self._credit_bytes = min(BURST_BYTES, self._credit_bytes + refill)
+        self._credit_at = now
+        held = self._credit_bytes < 0
+        if held == self._held or self._transport is None:
+            return
+        self._held = held
+        if held:
+            self._transport.pause_reading()
+            log.warning("sender_held", peer=self.peer, bytes_per_s=BYTES_PER_S)
+        else:
+            self._go_on()
+
+    def _take(self, data: bytes, *, more: bool) -> None:
         row_before, whole_before = self._session.row, self._session.whole_bytes
         try:
             answers = self._session.feed(data)
@@ -228,7 +296,8 @@ class Connection(asyncio.Protocol):
             return
         if row_before is None:
             self._take_over(row)
-        self._set_message_deadline(ended=self._session.whole_bytes > whole_before)
+        ended = self._session.whole_bytes > whole_before
+        self._set_message_deadline(ended=ended, more=more)
         if self._session.ended:
             self._end(row)
 
@@ -244,9 +313,10 @@ class Connection(asyncio.Protocol):
                 self.send(Ack(stored))
             self.close()
 
-    def _set_message_deadline(self, *, ended: bool) -> None:
-        # Drops of the same message don't move its deadline.
-        if self._session.partial_bytes == 0:
+    def _set_message_deadline(self, *, ended: bool, more: bool) -> None:
+        # Drops of the same message don't move its deadline; what is there and not
+        # read yet is not the sender's fault.
+        if self._session.partial_bytes == 0 or more:
             self._deadline_s = math.inf
         elif ended or self._deadline_s == math.inf:
             now = self._ingest.intake.clock.monotonic()
@@ -267,6 +337,10 @@ class Connection(asyncio.Protocol):
             log.info("connection_replaced", node=node.name, peer=older.peer)
             older.close()
 
+    def eof_received(self) -> None:
+        """Read what waits while the peer can still be told what is wrong."""
+        self._session.settle()
+
     def pause_writing(self) -> None:
         """Cut a peer that does not read, without waiting for it to."""
         log.warning("connection_cut", peer=self.peer, text="it reads no answers")
@@ -279,6 +353,8 @@ class Connection(asyncio.Protocol):
 
     def check(self, now: float) -> None:
         """Refuse when a deadline has passed; cut who doesn't take the refusal."""
+        if self._held:
+            self._hold(now)
         if now > self._abort_at:
             self.abort()
         elif now > self._deadline_s:
@@ -302,7 +378,7 @@ class Connection(asyncio.Protocol):
         in EDGE_S. Its kernel measures the round trip, and both see that the
         other lives.
         """
-        if not self._edge or now < self._speak_at:
+        if self._over or not self._edge or now < self._speak_at:
             return
         self._speak_at = now + EDGE_S
         self._echoes += 1
@@ -315,14 +391,38 @@ class Connection(asyncio.Protocol):
 
     def send(self, message: Message) -> None:
         """Send, if there still is someone to send to."""
+        if self._over:
+            return
         if self._transport is not None and not self._transport.is_closing():
             self._transport.write(encode(message))
 
     def _refuse(self, refused: Refused) -> None:
+        if refused.reason is Reason.CREDENTIAL:
+            retry_s = self._ingest.intake.note_failure(self.peer_host)
+            if retry_s is not None:
+                refused = refused._replace(retry_s=math.ceil(retry_s))
         self._ingest.say_refused(self.peer, refused)
         self._deadline_s = math.inf  # refused once is enough
         self.send(refused)
-        self.close()
+        self._linger()
+
+    def _linger(self) -> None:
+        """End our side, and drop what still comes until the peer ends its own.
+
+        Closed with bytes unread, TCP would reset, and the reset overtake the
+        refusal.
+        """
+        if (
+            self._transport is None
+            or self._transport.is_closing()
+            or not self._transport.can_write_eof()  # TLS
+            or self not in self._ingest.connections  # nobody would look after it
+        ):
+            self.close()
+            return
+        self._over = True
+        self._abort_at = self._ingest.intake.clock.monotonic() + CLOSE_S
+        self._transport.write_eof()
 
     def close(self) -> None:
         """Close once what was sent has left, which it must soon."""
@@ -351,3 +451,7 @@ def _shown(peername: object) -> str:
     if not isinstance(peername, tuple) or len(peername) < 2:
         return str(peername)
     return str(Address(str(peername[0]), int(peername[1])))
+
+
+def _host(peername: object) -> str:
+    return str(peername[0]) if isinstance(peername, tuple) and peername else "?"

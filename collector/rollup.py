@@ -28,6 +28,8 @@ SIGNAL_SERIES = (
 SERIES = ("score", *DIMENSIONS, *SIGNAL_SERIES)
 _SIGNAL_COLUMNS = [COLUMN[name] for name in SIGNAL_SERIES]
 
+_FIRST_SLOTS = 64
+_ROW_BITS = 24  # max_nodes is below
 # Node-minutes that wait while the store fails; about 1 KiB each in memory.
 MOST_WAITING = 200_000
 
@@ -71,15 +73,20 @@ def _empty(size: int) -> Floats:
 
 
 class Rollups:
-    """The uncommitted part of every minute."""
+    """The uncommitted part of every minute: a slot each, in arrays."""
 
     def __init__(self) -> None:
-        self._sums: dict[Minute, Sums] = {}
+        self._begin()
         self.lost_samples = 0
+
+    def _begin(self) -> None:
+        self._slots: dict[int, int] = {}  # by _packed
+        self._samples = np.zeros(_FIRST_SLOTS, dtype=np.int64)
+        self._series = _empties(_FIRST_SLOTS)  # slots × (count, …) × SERIES
 
     def add(
         self,
-        rows: npt.NDArray[np.int64],
+        rows: npt.NDArray[np.intp],
         minutes: npt.NDArray[np.int64],
         values: Floats,
         health: Health,
@@ -88,21 +95,44 @@ class Rollups:
         series = np.column_stack(
             [health.score, health.headroom, values[:, _SIGNAL_COLUMNS]]
         )
-        order = np.lexsort((minutes, rows))
-        keys = np.stack([rows[order], minutes[order]], axis=1)
-        starts = np.flatnonzero(np.r_[True, np.any(keys[1:] != keys[:-1], axis=1)])
-        for start, end in zip(starts, np.r_[starts[1:], len(keys)], strict=True):
-            part = series[order[start:end]]
-            row, minute = keys[start]
-            self._merge(Minute(int(row), int(minute)), _sums(part))
+        keys = _packed(rows, minutes)
+        order = np.argsort(keys, kind="stable")
+        keys, series = keys[order], series[order]
+        begins = np.flatnonzero(np.r_[True, keys[1:] != keys[:-1]])
+        samples = np.diff(begins, append=len(keys))
+        self._merge(keys[begins], samples, _sums(series, begins))
 
-    def _merge(self, key: Minute, sums: Sums) -> None:
-        held = self._sums.get(key)
-        self._sums[key] = sums if held is None else merge(held, sums)
+    def _merge(
+        self,
+        keys: npt.NDArray[np.int64],
+        samples: npt.NDArray[np.int64],
+        series: Floats,
+    ) -> None:
+        """Add sums to their slots; a key may stand here once only."""
+        slots = self._slots
+        found = np.array([slots.setdefault(key, len(slots)) for key in keys.tolist()])
+        lack = len(slots) - len(self._samples)
+        if lack > 0:
+            more = max(lack, len(self._samples))
+            self._samples = np.r_[self._samples, np.zeros(more, dtype=np.int64)]
+            self._series = np.concatenate([self._series, _empties(more)])
+        self._samples[found] += samples
+        held = self._series[found]
+        held[:, :LEAST] += series[:, :LEAST]
+        np.minimum(held[:, LEAST], series[:, LEAST], out=held[:, LEAST])
+        np.maximum(held[:, GREATEST], series[:, GREATEST], out=held[:, GREATEST])
+        self._series[found] = held
 
     def drain(self) -> dict[Minute, Sums]:
         """Return what is uncommitted, and hold nothing."""
-        sums, self._sums = self._sums, {}
+        samples = self._samples[: len(self._slots)].tolist()
+        sums = {
+            _unpacked(key): Sums(count, series.T)
+            for key, count, series in zip(
+                self._slots, samples, self._series, strict=False
+            )
+        }
+        self._begin()
         return sums
 
     def put_back(self, sums: dict[Minute, Sums]) -> None:
@@ -110,24 +140,45 @@ class Rollups:
 
         Those samples are lost to history, and counted.
         """
-        for key, value in sums.items():
-            self._merge(key, value)
-        excess = len(self._sums) - MOST_WAITING
+        self._put(sums)
+        excess = len(self._slots) - MOST_WAITING
         if excess > 0:
-            oldest = sorted(self._sums, key=lambda key: key.minute)[:excess]
-            self.lost_samples += sum(self._sums.pop(key).samples for key in oldest)
+            held = self.drain()
+            oldest = sorted(held, key=lambda key: key.minute)[:excess]
+            self.lost_samples += sum(held.pop(key).samples for key in oldest)
+            self._put(held)
+
+    def _put(self, sums: dict[Minute, Sums]) -> None:
+        if sums:
+            self._merge(
+                _packed(*np.array(list(sums), dtype=np.int64).T),
+                np.array([value.samples for value in sums.values()]),
+                np.stack([value.series.T for value in sums.values()]),
+            )
 
 
-def _sums(part: Floats) -> Sums:
-    known = ~np.isnan(part)
-    return Sums(
-        samples=len(part),
-        series=np.column_stack(
-            [
-                known.sum(axis=0),
-                np.where(known, part, 0.0).sum(axis=0),
-                np.where(known, part, np.inf).min(axis=0),
-                np.where(known, part, -np.inf).max(axis=0),
-            ]
-        ),
+def _packed(
+    rows: npt.NDArray[np.int64], minutes: npt.NDArray[np.int64]
+) -> npt.NDArray[np.int64]:
+    """Return keys that sort and hash quickly: minutes of any stamp fit 38 bits."""
+    return minutes << _ROW_BITS | rows
+
+
+def _unpacked(key: int) -> Minute:
+    return Minute(key & (1 << _ROW_BITS) - 1, key >> _ROW_BITS)
+
+
+def _sums(series: Floats, begins: npt.NDArray[np.intp]) -> Floats:
+    """Return groups of rows × (count, sum, least, greatest) × SERIES."""
+    known = ~np.isnan(series)
+    parts = (
+        np.add.reduceat(known.astype(np.float64), begins),
+        np.add.reduceat(np.where(known, series, 0.0), begins),
+        np.minimum.reduceat(np.where(known, series, np.inf), begins),
+        np.maximum.reduceat(np.where(known, series, -np.inf), begins),
     )
+    return np.stack(parts, axis=1)
+
+
+def _empties(slots: int) -> Floats:
+    return np.tile(_empty(len(SERIES)).T, (slots, 1, 1))

@@ -37,7 +37,7 @@ from .messages import (
     Welcome,
 )
 from .signals import GPU_REASONS, NUMBERS, SIGNALS, State
-from .stream import Stream
+from .stream import Stream, begins_frame, frame_ends
 from .version import PROTOCOL, VERSION
 
 __all__ = [
@@ -79,6 +79,8 @@ __all__ = [
     "TooLarge",
     "Welcome",
     "WireError",
+    "begins_frame",
     "decode",
     "encode",
+    "frame_ends",
 ]

@@ -6,25 +6,23 @@ version does not know is None: skip it.
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from enum import IntEnum
-from typing import TypeVar
+from typing import Any, TypeVar
 
+from . import fields
 from .encode import (
-    BYTES_SCALE,
     MILLI,
-    QUEUE_SCALE,
-    RATE_SCALE,
     SHARE_SCALE,
     TEMPERATURE_LEAST,
     TEMPERATURE_MOST,
 )
 from .errors import Malformed
+from .fields import CLOCK_OFFSET, GAPS, Field
 from .limits import (
     ARRAY_ITEMS,
     GPUS,
     HOLDS,
-    INT32,
     LINKS,
     MAP_ITEMS,
     MIGS,
@@ -137,6 +135,29 @@ def _maybe_signed(value: object, least: int, most: int, where: str) -> int | Non
     if type(value) is not int or not least <= value <= most:
         raise Malformed(where, f"an integer {least}..{most} or nil", value)
     return value
+
+
+def _numbers(item: object, known: Sequence[Field], where: str) -> list[Any]:
+    """Return the values of an array of numbers, unscaled where it says so."""
+    if not isinstance(item, tuple):
+        raise Malformed(where, "an array", item)
+    values: list[Any] = []
+    for value, field in zip(item, known, strict=False):
+        name, most, scale, least, required = field
+        if value is None and not required:
+            values.append(None)
+        elif type(value) is not int or not least <= value <= most:
+            nil = "" if required else " or nil"
+            expected = f"an integer {least}..{most}{nil}"
+            raise Malformed(f"{where}.{name}", expected, value)
+        else:
+            values.append(value if scale is None else value / scale)
+    missing = known[len(values) :]
+    if any(field.required for field in missing):
+        least = sum(field.required for field in known)
+        raise Malformed(where, f"at least {least} items", item)
+    values += [None] * len(missing)
+    return values
 
 
 def _flag(value: object, where: str) -> bool | None:
@@ -314,7 +335,7 @@ def _frame(item: _Array) -> Frame:
     return Frame(
         seq=_uint(f[1], SAFE_INTEGER, "frame.seq"),
         boot_ms=_uint(f[2], SAFE_INTEGER, "frame.boot_ms"),
-        gaps=0 if f[3] is None else _uint(f[3], UINT32, "frame.gaps"),
+        gaps=0 if f[3] is None else _uint(f[3], GAPS.most, "frame.gaps"),
         cpu=Cpu() if f[4] is None else _cpu(f[4]),
         memory=Memory() if f[5] is None else _memory(f[5]),
         links=tuple(_link(k, f"frame.links[{i}]") for i, k in enumerate(links)),
@@ -324,80 +345,34 @@ def _frame(item: _Array) -> Frame:
             if (hole := _hole(h, f"frame.holes[{i}]")) is not None
         ),
         gpus=None if f[7] is None else _gpus(f[7]),
-        io=Io() if f[9] is None else _io(f[9]),
-        net=Net() if f[10] is None else _net(f[10]),
-        clock_offset_ms=_maybe_signed(f[11], -INT32, INT32, "frame.clock_offset_ms"),
+        io=Io() if f[9] is None else Io(*_numbers(f[9], fields.IO, "frame.io")),
+        net=Net() if f[10] is None else Net(*_numbers(f[10], fields.NET, "frame.net")),
+        clock_offset_ms=_maybe_signed(
+            f[11], CLOCK_OFFSET.least, CLOCK_OFFSET.most, "frame.clock_offset_ms"
+        ),
     )
 
 
 def _cpu(item: object) -> Cpu:
-    f = _padded(item, "frame.cpu", 0, 8)
-    return Cpu(
-        stall=_share(f[0], "frame.cpu.stall"),
-        run_queue=_scaled(f[1], QUEUE_SCALE, UINT16, "frame.cpu.run_queue"),
-        steal=_share(f[2], "frame.cpu.steal"),
-        busy=_share(f[3], "frame.cpu.busy"),
-        throttled=_share(f[4], "frame.cpu.throttled"),
-        throttled_periods=_share(f[5], "frame.cpu.throttled_periods"),
-        irq_stall=_share(f[6], "frame.cpu.irq_stall"),
-        scope=_scope(f[7], "frame.cpu.scope"),
-    )
+    values = _numbers(item, fields.CPU, "frame.cpu")
+    values[-1] = _scope(values[-1])
+    return Cpu(*values)
 
 
-def _scope(value: object, where: str) -> Scope | None:
+def _scope(number: int | None) -> Scope | None:
     # Of a newer agent: whatever it is, it is not the whole host.
-    return None if value is None else _enum(Scope, value, Scope.CONTAINER, where)
+    return None if number is None else _SCOPES.get(number, Scope.CONTAINER)
 
 
 def _memory(item: object) -> Memory:
-    f = _padded(item, "frame.memory", 0, 11)
-    return Memory(
-        stall_some=_share(f[0], "frame.memory.stall_some"),
-        stall_full=_share(f[1], "frame.memory.stall_full"),
-        available=_share(f[2], "frame.memory.available"),
-        swap_in_bytes_s=_scaled(f[3], BYTES_SCALE, UINT32, "frame.memory.swap_in"),
-        swap_out_bytes_s=_scaled(f[4], BYTES_SCALE, UINT32, "frame.memory.swap_out"),
-        major_faults_s=_scaled(f[5], RATE_SCALE, UINT32, "frame.memory.major_faults"),
-        refaults_s=_scaled(f[6], RATE_SCALE, UINT32, "frame.memory.refaults"),
-        high_events=_maybe_uint(f[7], UINT16, "frame.memory.high_events"),
-        max_events=_maybe_uint(f[8], UINT16, "frame.memory.max_events"),
-        oom_kills=_maybe_uint(f[9], UINT16, "frame.memory.oom_kills"),
-        scope=_scope(f[10], "frame.memory.scope"),
-    )
-
-
-def _io(item: object) -> Io:
-    f = _padded(item, "frame.io", 0, 2)
-    return Io(
-        stall_some=_share(f[0], "frame.io.stall_some"),
-        stall_full=_share(f[1], "frame.io.stall_full"),
-    )
-
-
-def _net(item: object) -> Net:
-    f = _padded(item, "frame.net", 0, 4)
-    return Net(
-        utilisation=_share(f[0], "frame.net.utilisation"),
-        errors_s=_scaled(f[1], RATE_SCALE, UINT16, "frame.net.errors"),
-        drops_s=_scaled(f[2], RATE_SCALE, UINT16, "frame.net.drops"),
-        softnet_drops_s=_scaled(f[3], RATE_SCALE, UINT16, "frame.net.softnet_drops"),
-    )
+    values = _numbers(item, fields.MEMORY, "frame.memory")
+    values[-1] = _scope(values[-1])
+    return Memory(*values)
 
 
 def _link(item: object, where: str) -> Link:
-    f = _padded(item, where, 1, 10)
-    return Link(
-        peer=_uint(f[0], LINKS - 1, f"{where}.peer"),
-        method=None if f[1] is None else _enum(Method, f[1], None, f"{where}.method"),
-        rtt_us=_maybe_uint(f[2], UINT32, f"{where}.rtt_us"),
-        rtt_min_us=_maybe_uint(f[3], UINT32, f"{where}.rtt_min_us"),
-        rtt_p95_us=_maybe_uint(f[4], UINT32, f"{where}.rtt_p95_us"),
-        jitter_us=_maybe_uint(f[5], UINT32, f"{where}.jitter_us"),
-        loss=_share(f[6], f"{where}.loss"),
-        retransmits=_maybe_uint(f[7], UINT16, f"{where}.retransmits"),
-        tcp_rtt_us=_maybe_uint(f[8], UINT32, f"{where}.tcp_rtt_us"),
-        tcp_rttvar_us=_maybe_uint(f[9], UINT32, f"{where}.tcp_rttvar_us"),
-    )
+    peer, method, *values = _numbers(item, fields.LINK, where)
+    return Link(peer, _METHODS.get(method), *values)
 
 
 def _gpus(item: object) -> Gpus:
@@ -461,14 +436,11 @@ def _mig(item: object, where: str) -> Mig:
 
 
 def _hole(item: object, where: str) -> Hole | None:
-    f = _padded(item, where, 2, 4)
-    signal = SIGNALS.get(_uint(f[0], 127, f"{where}.signal"))
-    state = _uint(f[1], 127, f"{where}.state")
-    age_ms = _maybe_uint(f[2], UINT32, f"{where}.age_ms")
-    peer = _maybe_uint(f[3], LINKS - 1, f"{where}.peer")
-    if signal is None or state not in _STATES:
+    number, code, age_ms, peer = _numbers(item, fields.HOLE, where)
+    signal, state = SIGNALS.get(number), _STATES.get(code)
+    if signal is None or state is None:
         return None  # of a newer agent
-    return Hole(signal, State(state), age_ms, peer)
+    return Hole(signal, state, age_ms, peer)
 
 
 def _echo(item: _Array) -> Echo:
@@ -496,7 +468,9 @@ def _bye(item: _Array) -> Bye:
     )
 
 
-_STATES = frozenset(int(state) for state in State)
+_SCOPES = {int(scope): scope for scope in Scope}
+_METHODS: dict[int | None, Method] = {int(method): method for method in Method}
+_STATES = {int(state): state for state in State}
 _READERS: dict[int, Callable[[_Array], Message]] = {
     Kind.HELLO: _hello,
     Kind.WELCOME: _welcome,

@@ -2,9 +2,31 @@
 
 import random
 
+import numpy as np
 import pytest
 
-from trimtab.collector.boot_offset import WINDOW_S, BootOffset
+from trimtab.collector.boot_offset import WINDOW_S, BootOffsets
+
+
+class BootOffset:
+    """One node's, among others that are never seen."""
+
+    def __init__(self, row=3):
+        self.row = np.array([row])
+        self.offsets = BootOffsets()
+        self.offsets.begin(row)
+
+    def see(self, arrived_at, boot_s, interval_s):
+        self.offsets.see(
+            self.row,
+            np.array([arrived_at]),
+            np.array([arrived_at - boot_s]),
+            np.array([interval_s]),
+        )
+
+    @property
+    def seconds(self):
+        return float(self.offsets.seconds(self.row)[0])
 
 
 def test_the_least_difference_is_taken_as_the_truth():
@@ -52,3 +74,17 @@ def test_a_node_that_speaks_seldom_keeps_several_frames_in_view():
     for minute in range(1, 5):
         offset.see(60.0 * minute + 3.0, 60.0 * minute, 60.0)
     assert offset.seconds == 0.0
+
+
+def test_nodes_are_kept_apart_and_a_new_conversation_begins_anew():
+    offsets = BootOffsets()
+    for row in range(100):
+        offsets.begin(row)
+    rows = np.arange(0, 100, 2)
+    at = np.full(50, 100.0)
+    offsets.see(rows, at, rows.astype(np.float64), np.ones(50))
+    assert offsets.seconds(rows).tolist() == rows.tolist()
+    assert np.isinf(offsets.seconds(rows + 1)).all()
+    offsets.begin(4)
+    assert np.isinf(offsets.seconds(np.array([4]))).all()
+    assert offsets.seconds(np.array([6])) == 6
