@@ -16,6 +16,7 @@ from .authority import BadAuthority
 from .base_url import DEFAULT_URL, BadUrl, parse_base
 from .decisions import (
     Alternative,
+    BadTask,
     Candidate,
     Closed,
     Decision,
@@ -26,8 +27,10 @@ from .decisions import (
     Why,
 )
 from .errors import ApiError, NoCollector, NotFound, WrongServer
+from .events import Event, EventPage
+from .forecasts import Band, Forecast
 from .history import History, Series
-from .nodes import Hole, Link, Node, NodeSummary
+from .nodes import Drain, Hole, Link, Node, NodeSummary
 from .ready import Ready
 
 __all__ = [
@@ -35,13 +38,19 @@ __all__ = [
     "Alternative",
     "ApiError",
     "BadAuthority",
+    "BadTask",
     "BadUrl",
+    "Band",
     "Candidate",
     "Client",
     "Closed",
     "Decision",
+    "Drain",
+    "Event",
+    "EventPage",
     "Example",
     "Filtered",
+    "Forecast",
     "History",
     "Hole",
     "Link",

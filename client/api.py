@@ -1,54 +1,34 @@
-"""The calls: a request line in, a typed value out.
-
-Reads are asked once more when the connection breaks, which is how a kept
-connection ends that the collector closed. What changes something never is:
-the first may have been heard. Redirects are not followed, so the token goes
-where it was meant for and nowhere else.
-"""
+"""The calls: arguments in, a typed value out."""
 
 import dataclasses
-import json
 import os
-import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from http import HTTPStatus
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self, TypeVar
-from urllib.parse import quote, urlencode
+from typing import Any, Literal, Self
 
-import urllib3
-from urllib3.exceptions import HTTPError, ProtocolError
-
-from .authority import trust
-from .base_url import DEFAULT_URL, parse_base
+from .base_url import DEFAULT_URL
 from .decisions import (
+    NO_FIT,
+    BadTask,
     Closed,
     Decision,
     NoFit,
     Outcome,
+    parse_batch,
     parse_closed,
     parse_decision,
     parse_no_fit,
 )
-from .errors import ApiError, NoCollector, NotFound, WrongServer
-from .fields import Fields, Unexpected
+from .events import Event, EventPage, parse_page
+from .exchange import Exchange, parsed, part, query
+from .follow import follow
+from .forecasts import Forecast, parse_forecast
 from .history import History, parse_history
-from .nodes import Node, NodeSummary, parse_node, parse_summary
+from .nodes import Node, NodeSummary, parse_list, parse_node
 from .ready import Ready, parse_ready
-from .refusals import refusal
-from .unanswered import other_scheme, unanswered
 
-_T = TypeVar("_T")
-_NOT_FOUND = ("urn:trimtab:no-node", "urn:trimtab:no-decision")
-_NO_FIT = "urn:trimtab:no-fit"
-_CHECK_URL = "Check --url or TRIMTAB_URL; the API is on port 7767 unless set"
-
-
-class _Answer(NamedTuple):
-    line: str  # what was asked: method and URL
-    status: int
-    challenge: str  # the WWW-Authenticate header
-    body: object  # of JSON
+_PAGE = 1000  # nodes that one answer holds at most
 
 
 class Client:
@@ -67,20 +47,8 @@ class Client:
         timeout_s: float = 5.0,
         ca_file: str | os.PathLike[str] | None = None,
     ) -> None:
-        self.url = parse_base(url)
-        headers = {"Accept": "application/json"}
-        if token is not None:
-            if not re.fullmatch(r"[\x21-\x7e]+", token):
-                # Not shown, and not left to the HTTP library, which shows it.
-                raise ValueError("a token is printable ASCII without spaces")
-            headers["Authorization"] = f"Bearer {token}"
-        self._token_given = token is not None
-        self._pool = urllib3.PoolManager(
-            headers=headers,
-            retries=False,
-            timeout=urllib3.Timeout(connect=timeout_s, read=timeout_s),
-            ssl_context=trust(ca_file),
-        )
+        self._exchange = Exchange(url, token, timeout_s, ca_file)
+        self.url = self._exchange.url
 
     def __repr__(self) -> str:
         return f"Client({self.url!r})"
@@ -98,18 +66,46 @@ class Client:
 
     def close(self) -> None:
         """Close the connections that are kept."""
-        self._pool.clear()
+        self._exchange.close()
 
-    def nodes(self) -> tuple[NodeSummary, ...]:
-        """Return every node."""
-        return self._get(
-            "/v1/nodes",
-            lambda answer: tuple(parse_summary(n) for n in answer.objects("nodes")),
-        )
+    def nodes(
+        self,
+        *,
+        state: Iterable[str] = (),
+        site: Iterable[str] = (),
+        label: Iterable[str] = (),
+        limiting: Iterable[str] = (),
+        admin: Iterable[str] = (),
+        sort: str | None = None,
+        limit: int | None = None,
+    ) -> tuple[NodeSummary, ...]:
+        """Return the nodes that pass, by default all but deleted ones, by name.
+
+        Of each filter any value will do, of `label` (KEY=VALUE, or KEY) all are
+        needed. `sort` is name, score, confidence, age, cpu, memory, network or
+        gpu, with - before it the other way round. At most `limit` of them.
+        """
+        filters = {
+            "state": ",".join(state) or None,
+            "site": list(site),
+            "label": list(label),
+            "limiting": ",".join(limiting) or None,
+            "admin": ",".join(admin) or None,
+            "sort": sort,
+        }
+        found: list[NodeSummary] = []
+        cursor = None
+        while True:
+            left = _PAGE if limit is None else min(_PAGE, limit - len(found))
+            asked = query({**filters, "limit": left, "cursor": cursor})
+            page, cursor = self._exchange.get(f"/v1/nodes{asked}", parse_list)
+            found += page
+            if cursor is None or len(found) == limit:
+                return tuple(found)
 
     def node(self, node: str) -> Node:
         """Return one node, by name or id; NotFound if there is none."""
-        return self._get(f"/v1/nodes/{_part(node)}", parse_node)
+        return self._exchange.get(f"/v1/nodes/{part(node)}", parse_node)
 
     def history(
         self,
@@ -123,22 +119,81 @@ class Client:
         Left out: an hour before `until`, now, and 60. A step is a multiple
         of 60. NotFound if there is no such node.
         """
-        given = {"since": since, "until": until, "step": step}
-        query = urlencode({k: v for k, v in given.items() if v is not None})
-        path = f"/v1/nodes/{_part(node)}/history"
-        return self._get(f"{path}?{query}" if query else path, parse_history)
+        asked = query({"since": since, "until": until, "step": step})
+        path = f"/v1/nodes/{part(node)}/history{asked}"
+        return self._exchange.get(path, parse_history)
+
+    def forecast(self, node: str) -> Forecast:
+        """Return what is expected of a node; NotFound if there is none."""
+        return self._exchange.get(f"/v1/nodes/{part(node)}/forecast", parse_forecast)
+
+    def drain(
+        self, node: str, *, deadline_s: float | None = None, reason: str | None = None
+    ) -> Node:
+        """Take a node out: no new tasks, at the deadline no sticky ones either.
+
+        It is drained once its work is done or the deadline has come. Return
+        it; NotFound if there is none.
+        """
+        given = {"deadline_s": deadline_s, "reason": reason}
+        body = {k: v for k, v in given.items() if v is not None}
+        return self._change("PUT", f"/v1/nodes/{part(node)}/drain", body)
+
+    def undrain(self, node: str) -> Node:
+        """Put a node back, a deleted one too; NotFound if there is none."""
+        return self._change("DELETE", f"/v1/nodes/{part(node)}/drain")
+
+    def delete(self, node: str, *, reason: str | None = None) -> Node:
+        """Delete a node: its agent is refused until it is put back."""
+        asked = query({"reason": reason})
+        return self._change("DELETE", f"/v1/nodes/{part(node)}{asked}")
+
+    def hold(self, node: str, holds: Iterable[str]) -> Node:
+        """Say what data a node holds now, all of it; NotFound if there is none."""
+        body = {"holds": list(holds)}
+        return self._change("PUT", f"/v1/nodes/{part(node)}/holds", body)
+
+    def events(
+        self, after: int | None = None, *, limit: int = 100, wait_s: float = 0.0
+    ) -> EventPage:
+        """Return what happened past an event's number, or the newest there are.
+
+        Where nothing has, wait for up to `wait_s`, at most 30.
+        """
+        asked = query({"after": after, "limit": limit, "wait": wait_s})
+        return self._exchange.get(f"/v1/events{asked}", parse_page)
+
+    def follow(
+        self, after: int | None = None, *, patience_s: float = 60.0
+    ) -> Iterator[Event]:
+        """Yield what happens as it happens, from now or past an event's number.
+
+        Taken up again by itself while the collector is away, for up to
+        `patience_s`.
+        """
+        if after is None:
+            after = self.events(limit=1).next
+        yield from follow(self._exchange, after, patience_s)
 
     def route(self, task: Mapping[str, Any] | None = None) -> Decision | NoFit:
         """Return where a task should go, or why nowhere.
 
         A decision is a lease on its node: tell how it went with `outcome`.
         """
-        answer = self._ask("POST", "/v1/route", dict(task or {}))
-        if answer.status == HTTPStatus.CONFLICT:
-            problem = _problem(answer.body)
-            if problem is not None and problem.get("type") == _NO_FIT:
-                return _parsed(answer.line, problem, parse_no_fit)
-        return self._good(answer, parse_decision)
+        answer = self._exchange.ask("POST", "/v1/route", dict(task or {}))
+        problem = answer.problem or {}
+        if answer.status == HTTPStatus.CONFLICT and problem.get("type") == NO_FIT:
+            return parsed(answer.line, problem, parse_no_fit)
+        return self._exchange.good(answer, parse_decision)
+
+    def route_all(
+        self, tasks: Iterable[Mapping[str, Any]]
+    ) -> tuple[Decision | NoFit | BadTask, ...]:
+        """Return where each of several tasks should go, at most 1000, in order."""
+        body = {"tasks": [dict(task) for task in tasks]}
+        return self._exchange.good(
+            self._exchange.ask("POST", "/v1/route", body), parse_batch
+        )
 
     def outcome(
         self,
@@ -172,121 +227,17 @@ class Client:
             {k: v for k, v in dataclasses.asdict(each).items() if v is not None}
             for each in outcomes
         ]
-        return self._good(self._ask("POST", "/v1/outcomes", told), parse_closed)
+        return self._exchange.good(
+            self._exchange.ask("POST", "/v1/outcomes", told), parse_closed
+        )
 
     def decision(self, decision: str) -> Decision:
         """Return a decision again, by its id; NotFound if none is remembered."""
-        return self._get(f"/v1/decisions/{_part(decision)}", parse_decision)
+        return self._exchange.get(f"/v1/decisions/{part(decision)}", parse_decision)
 
     def ready(self) -> Ready:
         """Return how ready the collector is; ApiError 503 if it isn't."""
-        return self._get("/readyz", parse_ready)
+        return self._exchange.get("/readyz", parse_ready)
 
-    def _get(self, path: str, parse: Callable[[Fields], _T]) -> _T:
-        return self._good(self._ask("GET", path), parse)
-
-    def _ask(self, method: str, path: str, body: object = None) -> _Answer:
-        url = f"{self.url}{path}"
-        line = f"{method} {url}"
-        headers = dict(self._pool.headers)
-        content = None
-        if body is not None:
-            content = json.dumps(body, allow_nan=False).encode()
-            headers["Content-Type"] = "application/json"
-
-        def ask() -> urllib3.BaseHTTPResponse:
-            return self._pool.request(
-                method, url, body=content, headers=headers, redirect=False
-            )
-
-        try:
-            try:
-                response = ask()
-            except ProtocolError:
-                if method != "GET":
-                    raise
-                response = ask()
-        except HTTPError as exc:
-            raise NoCollector(unanswered(line, self.url, exc)) from exc
-        challenge = response.headers.get("WWW-Authenticate", "")
-        body = _json(line, self.url, response)
-        return _Answer(line, response.status, challenge, body)
-
-    def _good(self, answer: _Answer, parse: Callable[[Fields], _T]) -> _T:
-        """Return the answer of a success, parsed; ApiError for anything else."""
-        line, status, challenge, body = answer
-        if status == HTTPStatus.OK:
-            return _parsed(line, body, parse)
-        problem = _problem(body)
-        if problem is None:
-            raise WrongServer(
-                f"{line}: no trimtab collector answers there: expected an answer or "
-                f"a problem document, got {_status(status)}. {_CHECK_URL}",
-                status,
-            )
-        detail = refusal(
-            status, problem["detail"], challenge, token_given=self._token_given
-        )
-        text = f"{line}: {_status(status)}: {detail}"
-        if status == HTTPStatus.NOT_FOUND and problem.get("type") in _NOT_FOUND:
-            raise NotFound(text, status, problem)
-        raise ApiError(text, status, problem)
-
-
-def _part(text: str) -> str:
-    """Return a text as one part of a path, whatever is in it."""
-    if text in (".", ".."):
-        return text.replace(".", "%2E")  # else taken for a way through folders
-    return quote(text, safe="")
-
-
-def _json(line: str, url: str, response: urllib3.BaseHTTPResponse) -> object:
-    def refuse(constant: str) -> object:
-        raise ValueError(constant)
-
-    try:
-        body: object = json.loads(response.data, parse_constant=refuse)
-    except (ValueError, RecursionError) as exc:
-        kind = response.headers.get("Content-Type", "nothing")
-        raise WrongServer(
-            f"{line}: no trimtab collector answers there: expected JSON, got "
-            f"{_status(response.status)} with {kind[:60]!r}. {_mend(url, response)}",
-            response.status,
-        ) from exc
-    return body
-
-
-def _mend(url: str, response: urllib3.BaseHTTPResponse) -> str:
-    elsewhere = response.headers.get("Location")
-    if elsewhere is not None:
-        return (
-            f"It points to {elsewhere[:80]!r}, which is not followed: if the "
-            "collector is there, set --url or TRIMTAB_URL to it"
-        )
-    # What common servers say to plain HTTP on a port that speaks TLS.
-    if response.status == HTTPStatus.BAD_REQUEST and url.startswith("http:"):
-        return f"Does it speak TLS? Try {other_scheme(url)}"
-    return _CHECK_URL
-
-
-def _problem(body: object) -> dict[str, Any] | None:
-    if isinstance(body, dict) and isinstance(body.get("detail"), str):
-        return body
-    return None
-
-
-def _parsed(line: str, body: object, parse: Callable[[Fields], _T]) -> _T:
-    try:
-        return parse(Fields(body))
-    except Unexpected as exc:
-        raise WrongServer(
-            f"{line}: not what this version of trimtab expects of a collector: {exc}",
-            HTTPStatus.OK,
-        ) from exc
-
-
-def _status(status: int) -> str:
-    try:
-        return f"{status} {HTTPStatus(status).phrase}"
-    except ValueError:
-        return str(status)
+    def _change(self, method: str, path: str, body: object = None) -> Node:
+        return self._exchange.good(self._exchange.ask(method, path, body), parse_node)

@@ -7,6 +7,7 @@ from typing import Any, Literal, NamedTuple
 from .fields import Fields
 
 Plain = str | float | None
+NO_FIT = "urn:trimtab:no-fit"
 
 
 class Alternative(NamedTuple):
@@ -22,14 +23,15 @@ class Candidate(NamedTuple):
     node: str
     state: str
     cost_ms: float  # expected time to an answer
-    rtt_ms: float | None  # None: not read, the pool's median was counted
+    rtt_ms: float | None  # None: not read, the fleet's median was counted
+    slowness: float  # time served over work, by outcomes; 1 is a nominal node
+    stall: float  # factor for answers that are overdue; 1: none are
     in_flight: int  # leases before this one
-    others: float  # slots that others keep busy
+    elsewhere: float  # counted in flight beside them
     slots: int
-    speed: float
-    weight: float
+    speed: float  # nominal
+    used: float  # 0-1, the share in use that was counted
     headroom: float | None  # 0-1, as read
-    credited: float  # 0-1, the headroom counted
     limiting: str | None
     age_ms: float | None  # of the reading
 
@@ -58,7 +60,7 @@ class Why(NamedTuple):
     task: Mapping[str, Any]
     candidates: tuple[Candidate, ...]  # the best of those compared, best first
     compared: int | None
-    fitting: int | None  # nodes that there were to draw from
+    looked_at: int | None  # nodes drawn, or all of a small fleet
     filtered: tuple[Filtered, ...]
     relaxed: tuple[str, ...]  # what had to give for a node to fit
     unused: tuple[str, ...]  # what of the task nothing acted on
@@ -86,6 +88,14 @@ class NoFit:
     fleet: int | None  # nodes there are
     filtered: tuple[Filtered, ...]  # a node may miss several needs
     unused: tuple[str, ...]
+    raw: Mapping[str, Any] = field(repr=False, compare=False)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BadTask:
+    """A task of a batch that can't be read."""
+
+    detail: str  # everything that is wrong with it
     raw: Mapping[str, Any] = field(repr=False, compare=False)
 
 
@@ -131,7 +141,7 @@ def parse_decision(fields: Fields) -> Decision:
             task=why.raw.get("task") or {},
             candidates=tuple(_candidate(each) for each in why.objects("candidates")),
             compared=why.maybe_integer("compared"),
-            fitting=why.maybe_integer("fitting"),
+            looked_at=why.maybe_integer("looked_at"),
             filtered=_filtered(why),
             relaxed=why.texts("relaxed"),
             unused=why.texts("unused"),
@@ -152,6 +162,22 @@ def parse_no_fit(problem: Fields) -> NoFit:
     )
 
 
+def parse_batch(fields: Fields) -> tuple[Decision | NoFit | BadTask, ...]:
+    """Return the answer to each task of a batch."""
+    return tuple(
+        _no_decision(each.inner("problem"))
+        if "problem" in each.raw
+        else parse_decision(each)
+        for each in fields.objects("decisions")
+    )
+
+
+def _no_decision(problem: Fields) -> NoFit | BadTask:
+    if problem.raw.get("type") == NO_FIT:
+        return parse_no_fit(problem)
+    return BadTask(detail=problem.text("detail"), raw=problem.raw)
+
+
 def parse_closed(fields: Fields) -> Closed:
     """Return what became of outcomes."""
     return Closed(fields.integer("closed"), fields.texts("unknown"))
@@ -163,13 +189,14 @@ def _candidate(fields: Fields) -> Candidate:
         state=fields.text("state"),
         cost_ms=fields.number("cost_ms"),
         rtt_ms=fields.maybe_number("rtt_ms"),
+        slowness=fields.number("slowness"),
+        stall=fields.number("stall"),
         in_flight=fields.integer("in_flight"),
-        others=fields.number("others"),
+        elsewhere=fields.number("elsewhere"),
         slots=fields.integer("slots"),
         speed=fields.number("speed"),
-        weight=fields.number("weight"),
+        used=fields.number("used"),
         headroom=fields.maybe_number("headroom"),
-        credited=fields.number("credited"),
         limiting=fields.maybe_text("limiting"),
         age_ms=fields.maybe_number("age_ms"),
     )

@@ -11,6 +11,15 @@ from typing import Any, NamedTuple
 from .fields import Fields
 
 
+class Drain(NamedTuple):
+    """Why an operator took a node out. Times are Unix seconds."""
+
+    since: float
+    until: float | None  # when it ends at the latest; None: with its work
+    reason: str
+    by: str | None  # whose credential
+
+
 @dataclass(frozen=True, kw_only=True)
 class NodeSummary:
     """What a list shows of a node."""
@@ -19,6 +28,7 @@ class NodeSummary:
     id: str  # 32 hexadecimal digits
     state: str  # joining, healthy, strained, saturated, stale, lost, …
     admin: str  # the operator's intent: active, draining, drained, tombstoned
+    drain: Drain | None
     score: float | None  # 0-1, the least headroom read
     confidence: float | None  # 0-1, share of the signals that were read
     limiting: str | None  # the dimension that sets the score
@@ -83,6 +93,12 @@ def parse_summary(fields: Fields) -> NodeSummary:
     return NodeSummary(**_summary(fields))
 
 
+def parse_list(fields: Fields) -> tuple[tuple[NodeSummary, ...], str | None]:
+    """Return the nodes of a page, and the cursor of the next one."""
+    listed = tuple(parse_summary(each) for each in fields.objects("nodes"))
+    return listed, fields.maybe_text("next")
+
+
 def parse_node(fields: Fields) -> Node:
     """Return the node; Unexpected if a field is not as the API says."""
     return Node(
@@ -113,6 +129,7 @@ def _summary(fields: Fields) -> dict[str, Any]:
         "id": fields.text("id"),
         "state": fields.text("state"),
         "admin": fields.text("admin"),
+        "drain": _drain(fields),
         "score": fields.maybe_number("score"),
         "confidence": fields.maybe_number("confidence"),
         "limiting": fields.maybe_text("limiting"),
@@ -126,6 +143,18 @@ def _summary(fields: Fields) -> dict[str, Any]:
         "labels": fields.words("labels"),
         "raw": fields.raw,
     }
+
+
+def _drain(fields: Fields) -> Drain | None:
+    if fields.raw.get("drain") is None:
+        return None
+    drain = fields.inner("drain")
+    return Drain(
+        since=drain.number("since"),
+        until=drain.maybe_number("until"),
+        reason=drain.text("reason"),
+        by=drain.maybe_text("by"),
+    )
 
 
 def _link(fields: Fields) -> Link:

@@ -20,55 +20,24 @@ from trimtab.client import (
     BadUrl,
     Client,
     Decision,
+    Event,
+    Node,
     NoFit,
     NotFound,
 )
 
-from . import decision_view, node_view, nodes_view
+from . import decision_view, events_view, intent_view, node_view, nodes_view, texts
 from .bars import slots
+from .durations import parse_duration
 from .harmless import harmless
-from .states import tally
+from .states import tally, worst_first
 from .task_words import BadWords, parse_words, read_task
 from .terminal import console, roomy
 
 # The last hour in as many characters as fit on a narrow terminal.
 STEP_S, STEPS = 120, 30
-
-ABOUT = f"""\
-Which nodes have room, and where a task should go and why. Asks a collector's
-HTTP API at --url, else TRIMTAB_URL, else {DEFAULT_URL}. Where it wants a
-token: TRIMTAB_TOKEN, or --token-file. Of https with a private authority:
-TRIMTAB_CA, or --cacert. "–" always means: no reading.
-"""
-EXAMPLES = """\
-examples:
-  trimtab nodes
-  trimtab node web-3
-  trimtab route class=batch memory_mib=2000 labels.gpu=a100 avoid=n1,n2
-  echo '{"latency_budget_ms": 50}' | trimtab route --task -
-  trimtab explain 1d7026e931ba2ce2
-  trimtab nodes --json | jq -r '.nodes[] | select(.state == "lost").node'
-
-exit status:
-  0  answered
-  1  answered with no: no node fits the task, no such node or decision
-  2  not answered: wrong usage, no collector there, refused, no room for output
-"""
-NODES = """\
-Every node, the one to look at first on top: in use and lost, saturated,
-stale, strained, unknown, joining, healthy, sleeping; then those that were
-taken out on purpose. Within a state the least score comes first. Score and
-headrooms run from 1, idle, to 0, at or past the knee where work slows sharply.
-"""
-ROUTE = """\
-Ask where a task should go, and see why. The answer is a lease: it counts as
-work sent to the node until its outcome is told or it expires.
-
-A task is KEY=VALUE words, all optional, or JSON by --task: class
-(interactive, streaming, batch, training), latency_budget_ms, cpu, memory_mib,
-gpus, gpu_memory_mib, duration_s, labels.NAME, avoid, failover_from, from,
-sticky, data, data_mib, egress_mib.
-"""
+LAST = 20  # events shown unless told otherwise
+MOST = 1000  # nodes or events that one answer holds
 
 
 class Usage(ValueError):
@@ -147,8 +116,8 @@ def _silence() -> None:
 def _parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="trimtab",
-        description=ABOUT,
-        epilog=EXAMPLES,
+        description=texts.ABOUT,
+        epilog=texts.EXAMPLES,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     parser.add_argument(
@@ -158,29 +127,72 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
 
     def add(
-        name: str,
-        text: str,
-        about: str,
-        run: Callable[[argparse.Namespace, Client], int],
+        name: str, run: Callable[[argparse.Namespace, Client], int]
     ) -> argparse.ArgumentParser:
+        told = texts.COMMANDS[name]
         command = commands.add_parser(
             name,
-            help=text,
-            description=about,
+            help=told.line,
+            description=told.about,
+            epilog=told.examples,
             formatter_class=argparse.RawDescriptionHelpFormatter,
         )
         _options(command, default=argparse.SUPPRESS)
         command.set_defaults(command=run)
         return command
 
-    add("nodes", "every node, worst first", NODES, _nodes)
-    node = add("node", "all that is known of one", "All that is known of one.", _node)
+    nodes = add("nodes", _nodes)
+    for name in ("state", "site", "label", "limiting", "admin"):
+        nodes.add_argument(
+            f"--{name}",
+            action="append",
+            default=[],
+            metavar="KEY=VALUE" if name == "label" else name.upper(),
+            help="only nodes with it" if name == "label" else f"only of this {name}",
+        )
+    nodes.add_argument(
+        "--sort",
+        metavar="BY",
+        help="name, score, confidence, age, cpu, memory, network or gpu; "
+        "with - before it the other way round (--sort=-score)",
+    )
+    nodes.add_argument("--limit", type=_count, metavar="N", help="at most so many")
+    node = add("node", _node)
     node.add_argument("node", metavar="NODE", help="its name or id")
-    route = add("route", "where a task should go, and why", ROUTE, _route)
+    route = add("route", _route)
     route.add_argument("words", nargs="*", metavar="KEY=VALUE")
     route.add_argument("--task", metavar="FILE", help="the task as JSON; - is stdin")
-    explain = add("explain", "why a task went there", "A decision, again.", _explain)
+    explain = add("explain", _explain)
     explain.add_argument("decision", metavar="ID", help="of the decision")
+    drain = add("drain", _drain)
+    drain.add_argument("node", metavar="NODE", help="its name or id")
+    drain.add_argument(
+        "--deadline",
+        type=_duration,
+        metavar="TIME",
+        help="when it ends at the latest, such as 90s, 10m, 1h30m",
+    )
+    drain.add_argument("--reason", metavar="TEXT", help="shown with the node")
+    undrain = add("undrain", _undrain)
+    undrain.add_argument("node", metavar="NODE", help="its name or id")
+    forget = add("forget", _forget)
+    forget.add_argument("node", metavar="NODE", help="its name or id")
+    forget.add_argument("--reason", metavar="TEXT", help="shown with the node")
+    events = add("events", _events)
+    events.add_argument(
+        "-f", "--follow", action="store_true", help="go on, until Ctrl-C"
+    )
+    since = events.add_mutually_exclusive_group()
+    since.add_argument(
+        "--last",
+        type=_count,
+        default=LAST,
+        metavar="N",
+        help="the newest N (default 20)",
+    )
+    since.add_argument(
+        "--after", type=_ident, metavar="ID", help="all past the event of this number"
+    )
     return parser
 
 
@@ -200,6 +212,25 @@ def _options(parser: argparse.ArgumentParser, default: str | None) -> None:
     parser.add_argument(
         "--json", action="store_true", default=default, help="the API's own JSON"
     )
+
+
+def _duration(text: str) -> float:
+    try:
+        return parse_duration(text)
+    except ValueError as exc:
+        raise argparse.ArgumentTypeError(str(exc)) from exc
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and 0 < int(text[:10]) <= MOST):
+        raise argparse.ArgumentTypeError(f"expected 1 to {MOST}, got {text[:40]!r}")
+    return int(text)
+
+
+def _ident(text: str) -> int:
+    if not (text.isascii() and text.isdigit() and len(text) < 16):
+        raise argparse.ArgumentTypeError(f"expected a number, got {text[:40]!r}")
+    return int(text)
 
 
 def _client(args: argparse.Namespace) -> Client:
@@ -228,16 +259,65 @@ def _client(args: argparse.Namespace) -> Client:
 
 
 def _nodes(args: argparse.Namespace, client: Client) -> int:
-    nodes = client.nodes()
+    filters = {
+        name: getattr(args, name)
+        for name in ("state", "site", "label", "limiting", "admin")
+    }
+    nodes = client.nodes(**filters, sort=args.sort, limit=args.limit)
     if args.json:
         _print_json({"nodes": [node.raw for node in nodes], "next": None})
         return 0
     out = console(sys.stdout)
     if nodes:
-        out.print(nodes_view.fleet(nodes, roomy=roomy(out)))
+        ordered = nodes if args.sort else worst_first(nodes)
+        out.print(nodes_view.fleet(ordered, roomy=roomy(out)))
         out.print()
+    elif any(filters.values()):
+        out.print("No node passes these filters.")
+        return 0
     out.print(tally(nodes))
     return 0
+
+
+def _drain(args: argparse.Namespace, client: Client) -> int:
+    return _told(
+        args, client.drain(args.node, deadline_s=args.deadline, reason=args.reason)
+    )
+
+
+def _undrain(args: argparse.Namespace, client: Client) -> int:
+    return _told(args, client.undrain(args.node))
+
+
+def _forget(args: argparse.Namespace, client: Client) -> int:
+    return _told(args, client.delete(args.node, reason=args.reason))
+
+
+def _told(args: argparse.Namespace, node: Node) -> int:
+    if args.json:
+        _print_json(node.raw)
+    else:
+        console(sys.stdout).print(intent_view.told(node))
+    return 0
+
+
+def _events(args: argparse.Namespace, client: Client) -> int:
+    page = client.events(args.after, limit=args.last if args.after is None else MOST)
+    while True:
+        for event in page.events:
+            _print_event(args, event)
+        if args.after is None or not page.events:
+            break
+        page = client.events(page.next, limit=MOST)
+    if args.follow:
+        for event in client.follow(page.next):
+            _print_event(args, event)
+    return 0
+
+
+def _print_event(args: argparse.Namespace, event: Event) -> None:
+    text = json.dumps(event.raw) if args.json else events_view.line(event)
+    print(text, flush=True)
 
 
 def _node(args: argparse.Namespace, client: Client) -> int:

@@ -65,10 +65,10 @@ def _task(task: Mapping[str, Any]) -> str:
 
 
 def _candidates(candidates: Sequence[Candidate], *, roomy: bool) -> Table:
-    columns = ["node", "expected", "rtt", "busy slots", "headroom"]
+    columns = ["node", "expected", "rtt", "taken", "headroom"]
     if roomy:
-        columns += ["limiting", "state", "weight", "age"]
-    rows = table(*columns, numbers=("expected", "rtt", "headroom", "weight", "age"))
+        columns += ["limiting", "state", "slowness", "age"]
+    rows = table(*columns, numbers=("expected", "rtt", "headroom", "slowness", "age"))
     for each in candidates:
         cells: list[str | Text] = [
             Text(harmless(each.node)),
@@ -81,7 +81,7 @@ def _candidates(candidates: Sequence[Candidate], *, roomy: bool) -> Table:
             cells += [
                 Text(harmless(each.limiting or units.NO_READING)),
                 Text(harmless(each.state)),
-                units.number(each.weight),
+                units.number(each.slowness * each.stall),
                 units.duration(None if each.age_ms is None else each.age_ms / 1000),
             ]
         rows.add_row(*cells)

@@ -25,6 +25,7 @@ from .child import Child, said
 from .harmless import harmless
 from .nodes_view import fleet, line
 from .state_lock import Held, hold
+from .states import worst_first
 from .stopping import Stopping
 from .terminal import console, roomy
 from .why import sentence
@@ -180,7 +181,7 @@ def _view(out: Console) -> Iterator[Show]:
     with Live(console=out, auto_refresh=False) as live:
 
         def in_place(nodes: Sequence[NodeSummary], sample: str) -> None:
-            table = fleet(nodes, roomy=roomy(out))
+            table = fleet(worst_first(nodes), roomy=roomy(out))
             live.update(Group(table, Text(f"\n{sample}")), refresh=True)
 
         yield in_place

@@ -13,6 +13,7 @@ from trimtab.client import Hole, Link, Node
 from . import units
 from .bars import GAP, bar, sparkline
 from .harmless import harmless
+from .intent_view import drain
 from .nodes_view import age
 from .states import state
 from .terminal import table
@@ -183,6 +184,7 @@ def _about(node: Node) -> Table:
     )
     facts: dict[str, str | None] = {
         "id": node.id,
+        "taken out": drain(node),
         "agent": node.agent_version,
         "reports": reports,
         "samples lost": units.count(node.gaps),

@@ -9,21 +9,21 @@ from trimtab.client import NodeSummary
 
 from . import units
 from .harmless import harmless
-from .states import state, worst_first
+from .states import state
 from .terminal import table
 
 DIMENSIONS = ("cpu", "memory", "network", "gpu")
 
 
 def fleet(nodes: Sequence[NodeSummary], *, roomy: bool) -> Table:
-    """Return a row a node, worst first; a narrow terminal gets fewer columns."""
+    """Return a row a node, as ordered; a narrow terminal gets fewer columns."""
     placed = roomy and any(node.site or node.zone for node in nodes)
     columns = ["node", "state", "score", "limiting"]
     columns += [*DIMENSIONS] if roomy else []
     columns += ["age"]
     columns += ["site/zone"] if placed else []
     shown = table(*columns, numbers=("score", *DIMENSIONS, "age"))
-    for node in worst_first(nodes):
+    for node in nodes:
         cells: list[str | Text] = [
             Text(harmless(node.name)),
             state(node),

@@ -6,10 +6,9 @@ from . import units
 from .harmless import harmless
 
 _MODES = {
-    "spill": "No node with fresh reports fits, so a stale one was taken.",
+    "spill": "No fresh and sound node fits, so a stale or ejected one was taken.",
     "panic": (
-        "Less than half of the capacity that fits is usable, so headroom "
-        "was ignored (panic)."
+        "Too little of the capacity looks usable, so headroom was ignored (panic)."
     ),
 }
 
@@ -19,11 +18,11 @@ def sentence(decision: Decision) -> str:
     why, node = decision.why, harmless(decision.node)
     chosen = next((c for c in why.candidates if c.node == decision.node), None)
     rivals = [c for c in why.candidates if c.node != decision.node]
-    if why.fitting == 1:
-        said = f"{node} is the only node that fits"
+    seen = "" if why.looked_at is None else f" of {why.looked_at} looked at"
+    if why.compared == 1:
+        said = f"{node} is the only node that fits{seen}"
     else:
-        fit = "" if why.fitting is None else f" ({why.fitting} fit)"
-        said = f"{node} answers soonest of {units.count(why.compared)} compared{fit}"
+        said = f"{node} answers soonest of {units.count(why.compared)} that fit{seen}"
     if chosen is not None:
         said += f": {_cost(chosen)}"
     if rivals:
@@ -39,10 +38,10 @@ def sentence(decision: Decision) -> str:
 def _cost(chosen: Candidate) -> str:
     return (
         f"{units.milliseconds(chosen.cost_ms)} expected "
-        f"(round trip {units.milliseconds(chosen.rtt_ms)}, {busy(chosen)} slots busy)"
+        f"(round trip {units.milliseconds(chosen.rtt_ms)}, {busy(chosen)} slots taken)"
     )
 
 
 def busy(candidate: Candidate) -> str:
-    """Return the slots in use, by our leases and by others, of how many."""
-    return f"{candidate.in_flight + candidate.others:.1f} of {candidate.slots}"
+    """Return the slots taken by leases, ours and of other balancers, of how many."""
+    return f"{candidate.in_flight + candidate.elsewhere:.3g} of {candidate.slots}"

@@ -4,12 +4,15 @@ The body is a hello and frames, one after another as on TCP; the answer is
 the collector's messages: the welcome, then an ack of what is stored so far.
 """
 
+import math
+
 from aiohttp import web
 
 from trimtab.wire import Ack, Reason, encode
 
 from ..core import COLLECTOR
 from ..session import Rejected, Session
+from .bearer import brake
 from .body import read_body
 from .problems import Problem
 
@@ -32,13 +35,19 @@ async def frames(request: web.Request) -> web.Response:
             415, f"expected a body of {MEDIA_TYPE}, got {request.content_type!r}"
         )
     body = await read_body(request)
-    intake = request.app[COLLECTOR].intake
+    collector = request.app[COLLECTOR]
+    intake = collector.intake
     session = Session(intake)
     try:
         answers = session.feed(body)
     except Rejected as rejected:
         reason = rejected.refused.reason
-        headers = {"WWW-Authenticate": "Bearer"} if reason is Reason.CREDENTIAL else {}
+        headers = {}
+        if reason is Reason.CREDENTIAL:
+            brake(request)
+            headers["WWW-Authenticate"] = "Bearer"
+        if rejected.refused.retry_s is not None:
+            headers["Retry-After"] = str(math.ceil(rejected.refused.retry_s))
         raise Problem(
             STATUS[reason],
             rejected.refused.text,

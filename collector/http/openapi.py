@@ -8,398 +8,306 @@ from typing import Any
 
 from aiohttp import web
 
-from trimtab.balancer import Admin as AdminName
-from trimtab.balancer import State as StateName
-from trimtab.wire import VERSION, GpuState
+from trimtab.wire import VERSION
 
 from ..health import DIMENSIONS
-from ..readings import READINGS
-from ..rollup import SERIES
-
-Schema = dict[str, Any]
-
-
-def _object(required: Schema, optional: Schema | None = None) -> Schema:
-    return {
-        "type": "object",
-        "properties": required | (optional or {}),
-        "required": list(required),
-        "additionalProperties": False,
-    }
-
-
-def _maybe(kind: str, **limits: object) -> Schema:
-    return {"type": [kind, "null"], **limits}
-
-
-def _ref(name: str) -> Schema:
-    return {"$ref": f"#/components/schemas/{name}"}
-
-
-SIGNED = ("clock.offset_ms",)
-AT_LEAST_0: Schema = {"minimum": 0}
-SHARE: Schema = {"type": ["number", "null"], "minimum": 0, "maximum": 1}
-TEXT: Schema = {"type": "string"}
-TEXTS: Schema = {"type": "array", "items": TEXT}
-COUNT: Schema = {"type": "integer", "minimum": 0}
-NUMBER: Schema = {"type": "number"}
-
-_NODE: Schema = {
-    "node": {"type": "string", "description": "name, unique in the fleet"},
-    "id": {"type": "string", "pattern": "^[0-9a-f]{32}$"},
-    "clone_of": _maybe("string"),
-    "state": {"enum": [str(state) for state in StateName]},
-    "admin": {"enum": [str(admin) for admin in AdminName]},
-    "score": {**SHARE, "description": "least headroom read; null: nothing read"},
-    "confidence": SHARE,
-    "limiting": {"enum": [*DIMENSIONS, None]},
-    "headroom": _object(dict.fromkeys(DIMENSIONS, SHARE)),
-    "age_ms": _maybe("integer", minimum=0),
-    "signals": _object(
-        {
-            name: {"type": ["number", "null"], **({} if name in SIGNED else AT_LEAST_0)}
-            for name in READINGS
-        }
-    ),
-    "address": _maybe("string"),
-    "site": _maybe("string"),
-    "zone": _maybe("string"),
-    "operator": _maybe("string"),
-    "labels": {"type": "object", "additionalProperties": TEXT},
-}
-_LINK = _object(
-    {
-        "to": TEXT,
-        "method": _maybe("string"),
-        "rtt_us": _maybe("integer", minimum=0),
-        "rtt_min_us": _maybe("integer", minimum=0),
-        "rtt_p95_us": _maybe("integer", minimum=0),
-        "jitter_us": _maybe("integer", minimum=0),
-        "loss": SHARE,
-        "retransmits": _maybe("integer", minimum=0),
-    }
-)
-_HOLE = _object(
-    {
-        "signal": TEXT,
-        "state": {"enum": ["unsupported", "error", "stale"]},
-        "age_ms": _maybe("integer", minimum=0),
-        "to": _maybe("string"),
-    }
-)
-_MIB = _maybe("integer", minimum=0)
-_MIG = _object({"instance": COUNT, "slices": COUNT, "free_mib": _MIB, "used_mib": _MIB})
-_GPU = _object(
-    {
-        "device": COUNT,
-        "uuid": _maybe("string"),
-        "name": _maybe("string"),
-        "memory_mib": _MIB,
-        "health": {"enum": ["ok", "lowered", "zero", None]},
-        "reasons": TEXTS,
-        "xid": _maybe("integer", minimum=0),
-        "free_mib": _MIB,
-        "used_mib": _MIB,
-        "reserved_mib": _MIB,
-        "busy": SHARE,
-        "effective": {**SHARE, "description": "an upper bound of useful work"},
-        "method": {"enum": ["gpm", "power", "busy_only", None]},
-        "pseudo_high": _maybe("boolean"),
-        "clock": SHARE,
-        "throttle": _maybe("integer", minimum=0),
-        "power_w": _maybe("number", minimum=0),
-        "temperature_c": _maybe("integer"),
-        "mig": {"type": "array", "items": _MIG},
-    }
-)
-_GPUS = _object(
-    {
-        "state": {"enum": [state.name.lower() for state in GpuState]},
-        "age_ms": _maybe("integer", minimum=0),
-        "stranding": {**SHARE, "description": "free memory no single task can use"},
-        "mig_stranding": SHARE,
-        "restarts": COUNT,
-        "devices": {"type": "array", "items": _GPU},
-    }
-)
-_DETAILS: Schema = {
-    "state_for_s": NUMBER,
-    "interval_ms": COUNT,
-    "stale_after_ms": COUNT,
-    "agent_version": TEXT,
-    "first_seen": NUMBER,
-    "last_seen": NUMBER,
-    "gaps": COUNT,
-    "links": {"type": "array", "items": _LINK},
-    "holes": {"type": "array", "items": _HOLE},
-    "gpus": {"anyOf": [_GPUS, {"type": "null"}]},
-    "mode": {"enum": ["standard", "edge"]},
-    "cpu_quota": _maybe("number", minimum=0),
-    "memory_limit_mib": _maybe("integer", minimum=0),
-    "cpus": _maybe("integer", minimum=0),
-    "memory_mib": _maybe("integer", minimum=0),
-    "groups": TEXTS,
-    "holds": TEXTS,
-    "resources": {"type": "object", "additionalProperties": COUNT},
-    "price": _maybe("number"),
-    "slots": _maybe("integer", minimum=0),
-    "speed": _maybe("number"),
-}
-_COLUMN: Schema = {"type": "array", "items": {"type": ["number", "null"]}}
-_HISTORY = _object(
-    {
-        "node": TEXT,
-        "step_s": COUNT,
-        "time": {"type": "array", "items": COUNT, "description": "Unix seconds"},
-        "samples": {"type": "array", "items": COUNT},
-        "series": _object(
-            dict.fromkeys(
-                SERIES, _object({"mean": _COLUMN, "min": _COLUMN, "max": _COLUMN})
-            )
-        ),
-    }
-)
-_NEED: Schema = {"type": "number", "minimum": 0}
-TASK: Schema = {
-    "type": "object",
-    "properties": {
-        "class": {"type": "string"},
-        "latency_budget_ms": _NEED,
-        "from": TEXT,
-        "cpu": _NEED,
-        "memory_mib": _NEED,
-        "gpus": COUNT,
-        "gpu_memory_mib": _NEED,
-        "data": TEXTS,
-        "data_mib": _NEED,
-        "egress_mib": _NEED,
-        "duration_s": _NEED,
-        "labels": {"type": "object", "additionalProperties": TEXT},
-        "sticky": TEXT,
-        "avoid": TEXTS,
-        "failover_from": TEXT,
-    },
-    "additionalProperties": False,
-}
-_PROBLEM: Schema = {
-    "type": "object",
-    "properties": {
-        "type": TEXT,
-        "title": TEXT,
-        "status": {"type": "integer"},
-        "detail": TEXT,
-    },
-    "required": ["type", "title", "status", "detail"],
-}
-_DECISION = _object(
-    {
-        "decision": {"type": "string", "pattern": "^[0-9a-f]+$"},
-        "node": TEXT,
-        "address": _maybe("string"),
-        "score": SHARE,
-        "expires_ms": COUNT,
-        "alternatives": {
-            "type": "array",
-            "items": {"type": "object", "required": ["node", "address"]},
-        },
-        "why": {"type": "object", "required": ["mode", "candidates"]},
-    }
-)
-_OUTCOME = _object(
-    {
-        "decision": TEXT,
-        "outcome": {"enum": ["ok", "error", "timeout"]},
-    },
-    {
-        "latency_ms": _NEED,
-        "service_ms": _NEED,
-        "node_inflight": COUNT,
-        "transfer_mib": _NEED,
-        "transfer_ms": _NEED,
-    },
-)
+from . import listing
+from .events import LONGEST_WAIT_S, MOST, MOST_IDENT
+from .parameters import only
+from .schemas import REASON, SCHEMAS, TEXT, Schema, made, ref
 
 
 def _json(schema: Schema) -> Schema:
     return {"content": {"application/json": {"schema": schema}}}
 
 
-def _answers(good: Schema, *problems: int) -> Schema:
+def _answers(good: Schema, *problems: int, open_to_all: bool = False) -> Schema:
+    told = (400, *problems) if open_to_all else (400, 401, 429, *problems)
     bad = {
         str(status): {
             "description": "why not",
-            "content": {"application/problem+json": {"schema": _ref("Problem")}},
+            "content": {"application/problem+json": {"schema": ref("Problem")}},
         }
-        for status in (401, 403, *problems)
+        for status in sorted({403, *told})
     }
     return {"200": {"description": "the answer", **good}} | bad
 
 
-def _query(name: str, text: str) -> Schema:
+def _operation(
+    summary: str,
+    scope: str | None,
+    good: Schema,
+    *problems: int,
+    body: Schema | None = None,
+    parameters: list[Schema] | None = None,
+    optional: bool = False,
+) -> Schema:
+    """Return an operation; `optional`: its body may be left out."""
+    made: Schema = {
+        "summary": summary,
+        "security": [{}] if scope is None else [{"token": [scope]}, {}],
+    }
+    if parameters:
+        made["parameters"] = parameters
+    if body is not None:
+        made["requestBody"] = {"required": not optional, **body}
+        problems = (*problems, 408, 413, 415)
+    made["responses"] = _answers(good, *problems, open_to_all=scope is None)
+    return made
+
+
+def _query(name: str, text: str, schema: Schema | None = None) -> Schema:
     return {
         "name": name,
         "in": "query",
         "description": text,
-        "schema": {"type": "number", "minimum": 0},
+        "schema": schema or {"type": "number", "minimum": 0, "exclusiveMaximum": 1e11},
     }
 
 
-_NODE_PATH: Schema = {
-    "name": "node",
-    "in": "path",
-    "required": True,
-    "description": "a node's name or id",
-    "schema": TEXT,
-}
-_OPEN: list[Schema] = [{}]
+def _words(name: str, known: list[str], text: str) -> Schema:
+    return {
+        **_query(name, text, {"type": "array", "items": {"enum": known}}),
+        "style": "form",
+        "explode": False,
+    }
 
-DOCUMENT: Schema = {
+
+def _repeated(name: str, text: str, item: Schema) -> Schema:
+    return _query(name, text, {"type": "array", "items": item})
+
+
+def _path(name: str, text: str) -> Schema:
+    return {
+        "name": name,
+        "in": "path",
+        "required": True,
+        "description": text,
+        "schema": {"type": "string", "minLength": 1},
+    }
+
+
+_NODE_PATH = _path("node", "a node's name or id")
+_NODE = _json(ref("Node"))
+_MSGPACK: Schema = {"content": {"application/msgpack": {}}}
+_LIST = [
+    _words("state", list(listing.STATES), "by commas or repeated: any of them"),
+    _repeated("site", "repeated: any of them", TEXT),
+    _repeated(
+        "label",
+        "KEY=VALUE, or KEY for any value; repeated: all of them",
+        {"type": "string", "pattern": "^[^=]"},
+    ),
+    _words("limiting", list(DIMENSIONS), "by commas or repeated: any of them"),
+    _words(
+        "admin",
+        list(listing.ADMINS),
+        "by commas or repeated: any of them; default all but tombstoned",
+    ),
+    _query(
+        "sort",
+        "ascending, or with - before it descending; null comes last; default name",
+        {"enum": [*listing.SORTS, *(f"-{by}" for by in listing.SORTS)]},
+    ),
+    _query(
+        "limit",
+        f"nodes on a page; default {listing.DEFAULT_LIMIT}",
+        {"type": "integer", "minimum": 1, "maximum": listing.MOST},
+    ),
+    _query("cursor", "the `next` of the page before, of the same sort", TEXT),
+    {
+        "name": "If-None-Match",
+        "in": "header",
+        "description": "the ETag of an answer that is known",
+        "schema": TEXT,
+    },
+]
+_EVENTS = [
+    _query(
+        "after",
+        "the number of the last event seen; default: new ones as a stream, the "
+        "newest as a page",
+        {"type": "integer", "minimum": 0, "maximum": MOST_IDENT},
+    ),
+    _query(
+        "limit",
+        "events on a page; asks for JSON",
+        {"type": "integer", "minimum": 1, "maximum": MOST},
+    ),
+    _query(
+        "wait",
+        "seconds to wait for a first event; asks for JSON",
+        {"type": "number", "minimum": 0, "maximum": LONGEST_WAIT_S},
+    ),
+    {
+        "name": "Last-Event-ID",
+        "in": "header",
+        "description": "the same as `after`, and goes before it",
+        "schema": {"type": "integer", "minimum": 0, "maximum": MOST_IDENT},
+    },
+]
+
+
+def _with_not_modified(operation: Schema) -> Schema:
+    headers = {"ETag": {"description": "of all but ages", "schema": TEXT}}
+    answers = operation["responses"]
+    answers["200"]["headers"] = headers
+    answers["304"] = {"description": "nothing but ages has changed"}
+    return operation
+
+
+PATHS: Schema = {
+    "/v1/nodes": {
+        "get": _with_not_modified(
+            _operation(
+                "the fleet, page by page",
+                "read",
+                _json(ref("NodeList")),
+                parameters=_LIST,
+            )
+        )
+    },
+    "/v1/nodes/{node}": {
+        "parameters": [_NODE_PATH],
+        "get": _operation("one node, with all that is known of it", "read", _NODE, 404),
+        "delete": _operation(
+            "delete it: its agent is refused until it is put back",
+            "admin",
+            _NODE,
+            404,
+            parameters=[_query("reason", "why", REASON)],
+        ),
+    },
+    "/v1/nodes/{node}/history": {
+        "parameters": [_NODE_PATH],
+        "get": _operation(
+            "its samples, merged into steps; empty steps left out",
+            "read",
+            _json(ref("History")),
+            404,
+            503,
+            parameters=[
+                _query("since", "Unix seconds; default an hour before until"),
+                _query("until", "Unix seconds, not included; default now"),
+                _query("step", "seconds, a multiple of 60; default 60"),
+            ],
+        ),
+    },
+    "/v1/nodes/{node}/forecast": {
+        "parameters": [_NODE_PATH],
+        "get": _operation(
+            "the headroom expected, with its band", "read", _json(ref("Forecast")), 404
+        ),
+    },
+    "/v1/nodes/{node}/drain": {
+        "parameters": [_NODE_PATH],
+        "put": _operation(
+            "take it out: no new tasks, at the deadline no sticky ones either",
+            "admin",
+            _NODE,
+            404,
+            409,
+            body=_json(ref("Drain")),
+            optional=True,
+        ),
+        "delete": _operation(
+            "put it back, also if it was deleted", "admin", _NODE, 404
+        ),
+    },
+    "/v1/nodes/{node}/holds": {
+        "parameters": [_NODE_PATH],
+        "put": _operation(
+            "the data that it holds now; the later one of this and its hello counts",
+            "route",
+            _NODE,
+            404,
+            body=_json(ref("Holds")),
+        ),
+    },
+    "/v1/route": {
+        "post": _operation(
+            "where a task should go, or each of several; an answer is a lease",
+            "route",
+            _json({"anyOf": [ref("Decision"), ref("Decisions")]}),
+            409,
+            body=_json({"anyOf": [ref("Task"), ref("Tasks")]}),
+            optional=True,
+        )
+    },
+    "/v1/outcomes": {
+        "post": _operation(
+            "how it went: closes leases",
+            "route",
+            _json(ref("Closed")),
+            body=_json(ref("Outcomes")),
+        )
+    },
+    "/v1/decisions/{decision}": {
+        "parameters": [_path("decision", "as the answer to a task has it")],
+        "get": _operation(
+            "why a task went where it went", "read", _json(ref("Decision")), 404, 503
+        ),
+    },
+    "/v1/events": {
+        "get": _operation(
+            "what happens in the fleet: as it happens, or a page of it",
+            "read",
+            {
+                "content": {
+                    "text/event-stream": {},
+                    "application/json": {"schema": ref("EventPage")},
+                }
+            },
+            503,
+            parameters=_EVENTS,
+        )
+    },
+    "/v1/frames": {
+        "post": _operation(
+            "hello and frames of one agent, as docs/wire.md says",
+            None,
+            _MSGPACK,
+            401,
+            429,
+            503,
+            body=_MSGPACK,
+        )
+    },
+    "/metrics": {
+        "get": _operation("Prometheus text", "read", {"content": {"text/plain": {}}})
+    },
+    "/livez": {
+        "get": _operation(
+            "is the process alive", None, _json(made({"live": {"const": True}}))
+        )
+    },
+    "/readyz": {
+        "get": _operation("is it ready to be asked", None, _json(ref("Ready")), 503)
+    },
+    "/openapi.json": {
+        "get": _operation("this document", None, _json({"type": "object"}))
+    },
+}
+
+DOCUMENT: dict[str, Any] = {
     "openapi": "3.1.0",
     "info": {
         "title": "trimtab collector",
         "version": VERSION,
-        "description": "Which nodes have room, and where a task should go and why.",
+        "description": "Which nodes have room, and where a task should go and why. "
+        "A token's scope is what an operation's security names, or admin; "
+        "a collector without tokens needs none.",
         "license": {"name": "Apache-2.0", "identifier": "Apache-2.0"},
     },
-    "security": [{"token": []}, {}],
-    "paths": {
-        "/v1/nodes": {
-            "get": {
-                "summary": "every node",
-                "responses": _answers(_json(_ref("NodeList")), 400),
-            }
-        },
-        "/v1/nodes/{node}": {
-            "parameters": [_NODE_PATH],
-            "get": {
-                "summary": "one node, with all that is known of it",
-                "responses": _answers(_json(_ref("Node")), 400, 404),
-            },
-        },
-        "/v1/nodes/{node}/history": {
-            "parameters": [_NODE_PATH],
-            "get": {
-                "summary": "its minutes, merged into steps; empty steps left out",
-                "parameters": [
-                    _query("since", "Unix seconds; default an hour before until"),
-                    _query("until", "Unix seconds, not included; default now"),
-                    _query("step", "seconds, a multiple of 60; default 60"),
-                ],
-                "responses": _answers(_json(_ref("History")), 400, 404),
-            },
-        },
-        "/v1/route": {
-            "post": {
-                "summary": "where a task should go; the answer is a lease",
-                "requestBody": {"required": True, **_json(_ref("Task"))},
-                "responses": _answers(_json(_ref("Decision")), 400, 409, 413, 415),
-            }
-        },
-        "/v1/outcomes": {
-            "post": {
-                "summary": "how it went: closes leases",
-                "requestBody": {
-                    "required": True,
-                    **_json(
-                        {
-                            "oneOf": [
-                                _ref("Outcome"),
-                                {"type": "array", "items": _ref("Outcome")},
-                            ]
-                        }
-                    ),
-                },
-                "responses": _answers(
-                    _json(_object({"closed": COUNT, "unknown": TEXTS})), 400, 413, 415
-                ),
-            }
-        },
-        "/v1/decisions/{decision}": {
-            "parameters": [
-                {"name": "decision", "in": "path", "required": True, "schema": TEXT}
-            ],
-            "get": {
-                "summary": "why a task went where it went",
-                "responses": _answers(_json(_ref("Decision")), 404),
-            },
-        },
-        "/v1/frames": {
-            "post": {
-                "summary": "hello and frames of one agent, as docs/wire.md says",
-                "security": _OPEN,
-                "requestBody": {
-                    "required": True,
-                    "content": {"application/msgpack": {}},
-                },
-                "responses": _answers(
-                    {"content": {"application/msgpack": {}}}, 400, 413, 415
-                ),
-            }
-        },
-        "/metrics": {
-            "get": {
-                "summary": "Prometheus text",
-                "responses": _answers({"content": {"text/plain": {}}}),
-            }
-        },
-        "/livez": {
-            "get": {
-                "summary": "is the process alive",
-                "security": _OPEN,
-                "responses": {
-                    "200": {
-                        "description": "yes",
-                        **_json(_object({"live": {"const": True}})),
-                    }
-                },
-            }
-        },
-        "/readyz": {
-            "get": {
-                "summary": "is it ready to be asked",
-                "security": _OPEN,
-                "responses": _answers(
-                    _json(
-                        _object(
-                            {"ready": {"const": True}, "nodes": COUNT, "store": TEXT}
-                        )
-                    ),
-                    503,
-                ),
-            }
-        },
-        "/openapi.json": {
-            "get": {
-                "summary": "this document",
-                "security": _OPEN,
-                "responses": {
-                    "200": {"description": "OpenAPI 3.1", **_json({"type": "object"})}
-                },
-            }
-        },
-    },
+    "paths": PATHS,
     "components": {
         "securitySchemes": {"token": {"type": "http", "scheme": "bearer"}},
-        "schemas": {
-            "NodeSummary": _object(_NODE),
-            "Node": _object(_NODE | _DETAILS),
-            "NodeList": _object(
-                {
-                    "nodes": {"type": "array", "items": _ref("NodeSummary")},
-                    "next": _maybe("string"),
-                }
-            ),
-            "History": _HISTORY,
-            "Task": TASK,
-            "Decision": _DECISION,
-            "Outcome": _OUTCOME,
-            "Problem": _PROBLEM,
-        },
+        "schemas": SCHEMAS,
     },
 }
 
 
 async def openapi(request: web.Request) -> web.Response:
     """Answer the document."""
-    del request
+    only(request)
     return web.json_response(DOCUMENT)

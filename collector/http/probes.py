@@ -3,12 +3,13 @@
 from aiohttp import web
 
 from ..core import COLLECTOR
+from .parameters import only
 from .problems import Problem
 
 
 async def livez(request: web.Request) -> web.Response:
     """Answer at all: the event loop turns."""
-    del request
+    only(request)
     return web.json_response({"live": True})
 
 
@@ -18,6 +19,7 @@ async def readyz(request: web.Request) -> web.Response:
     A failing store is told, not a reason to be taken out: scoring and
     routing do not need it.
     """
+    only(request)
     collector = request.app[COLLECTOR]
     lag_s = collector.clock.monotonic() - collector.ticked_at
     if lag_s > max(1.0, 5 * collector.settings.tick_s):

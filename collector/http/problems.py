@@ -7,8 +7,11 @@ about:blank where the status says it all.
 import json
 from collections.abc import Mapping
 from http import HTTPStatus
+from typing import Any
 
 from aiohttp import web
+
+from . import request_id
 
 MEDIA_TYPE = "application/problem+json"
 
@@ -31,16 +34,20 @@ class Problem(Exception):
         self.headers = headers
         self.extra = extra
 
+    def document(self) -> dict[str, Any]:
+        """Return the problem as a JSON object."""
+        return {
+            "type": f"urn:trimtab:{self.kind}" if self.kind else "about:blank",
+            "title": HTTPStatus(self.status).phrase,
+            "status": self.status,
+            "detail": self.detail,
+            **self.extra,
+        }
+
 
 def answer(problem: Problem) -> web.Response:
     """Return the problem as a response."""
-    document = {
-        "type": f"urn:trimtab:{problem.kind}" if problem.kind else "about:blank",
-        "title": HTTPStatus(problem.status).phrase,
-        "status": problem.status,
-        "detail": problem.detail,
-        **problem.extra,
-    }
+    document = problem.document() | {"request_id": request_id.current()}
     return web.Response(
         status=problem.status,
         text=json.dumps(document, allow_nan=False) + "\n",

@@ -10,6 +10,7 @@ import pytest
 
 from trimtab.client import (
     ApiError,
+    BadTask,
     Client,
     Decision,
     NoFit,
@@ -139,3 +140,15 @@ def test_values_turn_into_plain_ones_and_can_be_kept(client: Client) -> None:
     node = client.node("host-one")
     assert dataclasses.asdict(node)["headroom"] == node.headroom
     assert pickle.loads(pickle.dumps(node)) == node
+
+
+def test_each_task_of_several_has_its_own_answer(client: Client) -> None:
+    tasks: list[dict[str, object]] = [{}, {"labels": {"a": "b"}}, {"cpus": 1}]
+    picked, nowhere, misspelt = client.route_all(tasks)
+    assert isinstance(picked, Decision)
+    assert picked.node == "host-one"
+    assert client.decision(picked.id) == picked
+    assert isinstance(nowhere, NoFit)
+    assert "not labelled a=b" in nowhere.detail
+    assert isinstance(misspelt, BadTask)
+    assert "did you mean 'cpu'" in misspelt.detail

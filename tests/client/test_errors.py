@@ -45,7 +45,9 @@ def test_a_server_that_is_no_collector_is_said_to_be_none(
     stray: Callable[..., Stray], status: int, kind: str, body: str
 ) -> None:
     server = stray(status, kind, body)
-    with pytest.raises(WrongServer, match=rf"^GET {server.url}/v1/nodes: no"):
+    with pytest.raises(
+        WrongServer, match=rf"^GET {server.url}/v1/nodes\?limit=1000: no"
+    ):
         Client(server.url).nodes()
 
 

@@ -48,13 +48,14 @@ CANDIDATE: dict[str, Any] = {
     "state": "healthy",
     "cost_ms": 59.3,
     "rtt_ms": None,
+    "slowness": 1.0,
+    "stall": 1.0,
     "in_flight": 1,
-    "others": 0.4,
+    "elsewhere": 0.4,
     "slots": 4,
     "speed": 1.0,
-    "weight": 3.2,
+    "used": 0.5,
     "headroom": None,
-    "credited": 0.5,
     "limiting": None,
     "age_ms": None,
 }
@@ -75,7 +76,7 @@ def decision(why: dict[str, object] | None = None, **given: object) -> Decision:
         "score": None,
         "expires_ms": 30_000,
         "alternatives": [],
-        "why": {"mode": "normal", "candidates": [CANDIDATE], "fitting": 1}
+        "why": {"mode": "normal", "candidates": [CANDIDATE], "compared": 1}
         | (why or {}),
     }
     return parse_decision(Fields(answer | given))
@@ -132,7 +133,8 @@ def test_silent_nodes_keep_their_place_and_show_no_reading() -> None:
         summary(node="gone-b", state="lost", **SILENT),
         summary(node="gone-a", state="lost", **SILENT | {"age_ms": None}),
     ]
-    rows = drawn([nodes_view.fleet(nodes, roomy=True)]).splitlines()[1:]
+    ordered = worst_first(nodes)
+    rows = drawn([nodes_view.fleet(ordered, roomy=True)]).splitlines()[1:]
     assert [row.split() for row in rows] == [
         ["gone-a", "lost", *["–"] * 7],
         ["gone-b", "lost", *["–"] * 6, "60", "min"],
@@ -235,7 +237,7 @@ def test_every_line_fits_the_terminal_and_no_name_is_cut(width: int) -> None:
     name = "a-rather-long-node-name." * 2 + "rack-17.example"
     nodes = [summary(node=name, state="saturated"), summary(site="fra", zone="a")]
     rival = CANDIDATE | {"node": name}
-    picked = decision({"candidates": [CANDIDATE, rival], "fitting": 2})
+    picked = decision({"candidates": [CANDIDATE, rival], "compared": 2})
     wide = roomy(Console(width=width))
     text = drawn(
         [
@@ -274,20 +276,21 @@ def test_holes_come_with_what_to_do() -> None:
 def test_the_only_fit_is_said_to_be_that() -> None:
     assert sentence(decision()) == (
         "n1 is the only node that fits: 59.3 ms expected "
-        "(round trip –, 1.4 of 4 slots busy)."
+        "(round trip –, 1.4 of 4 slots taken)."
     )
 
 
 def test_a_pick_is_set_against_the_next_best() -> None:
     rival = CANDIDATE | {"node": "n2", "cost_ms": 120.4}
-    why = {"candidates": [CANDIDATE, rival], "fitting": 40, "compared": 8}
+    why = {"candidates": [CANDIDATE, rival], "looked_at": 40, "compared": 8}
     said = sentence(decision(why))
-    assert said.startswith("n1 answers soonest of 8 compared (40 fit): 59.3 ms")
+    assert said.startswith("n1 answers soonest of 8 that fit of 40 looked at: 59.3 ms")
     assert said.endswith("; next is n2 with 120 ms.")
 
 
 @pytest.mark.parametrize(
-    ("mode", "word"), [("spill", "a stale one was taken"), ("panic", "(panic)")]
+    ("mode", "word"),
+    [("spill", "stale or ejected"), ("panic", "(panic)")],
 )
 def test_an_unusual_mode_is_explained(mode: str, word: str) -> None:
     assert word in sentence(decision({"mode": mode}))
