@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 PACKAGES := agent balancer client collector console wire
 
-.PHONY: run venv test check bench build deb clean
+.PHONY: run venv test check bench fuzz build deb clean
 
 run: venv
 	@exec $(BIN)/python -m trimtab.console.local --state-dir var $(ARGS)
@@ -34,6 +34,12 @@ bench: venv
 	$(BIN)/python bench/scaling.py
 	$(BIN)/python bench/signals.py
 	$(BIN)/python bench/soak.py
+
+# Twelve minutes of hostile input; SEED=$$RANDOM for another run.
+SEED ?= 1
+fuzz: venv
+	$(BIN)/python bench/fuzz_wire.py --seconds 120 --seed $(SEED)
+	$(BIN)/python bench/fuzz_collector.py --seconds 600 --seed $(SEED)
 
 build: venv
 	$(BIN)/python -m build --outdir dist

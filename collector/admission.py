@@ -13,18 +13,21 @@ from collections.abc import Container
 from trimtab.wire import Hello, Reason, Refused
 
 from .credentials import Credentials, digest
+from .events import Events, Kind
 from .fleet import Fleet
 from .node import Node, clone_id
-from .states import State
+from .states import Admin, State
 from .store import Registered
 
 # One key must not fill the fleet.
 MOST_CLONES = 4
+TOMBSTONE_RETRY_S = 300
 
 
 def admit(
     fleet: Fleet,
     credentials: Credentials,
+    events: Events,
     hello: Hello,
     now: float,
     unix_now: float,
@@ -58,6 +61,14 @@ def admit(
             )
         if key_hash is None and not credentials.open:
             return Refused(Reason.CREDENTIAL, "enrolment needs a key of 32 bytes")
+    if index is not None and fleet.admin[index] == Admin.TOMBSTONED:
+        return Refused(
+            Reason.CREDENTIAL,
+            f"node {fleet.nodes[index].name} was deleted: 'trimtab undrain "
+            f"{fleet.nodes[index].hex_id}' lets it back, or delete this host's "
+            "state folder to enrol as a new node",
+            retry_s=TOMBSTONE_RETRY_S,
+        )
     known = hello._replace(key=None, token=None)
     clone_of = None
     if index is not None and _is_clone(fleet, index, hello, speaking):
@@ -87,8 +98,9 @@ def admit(
             clone_of=clone_of,
         )
         index = fleet.add(node, now, State.JOINING)
+        _say_new(events, node)
     else:
-        _update(fleet, index, known, key_hash)
+        _update(fleet, events, index, known, key_hash)
     silence_s = None if hello.silence_ms is None else hello.silence_ms / 1000
     fleet.greet(index, hello.interval_ms / 1000, silence_s)
     return index
@@ -105,13 +117,48 @@ def _is_clone(fleet: Fleet, index: int, hello: Hello, speaking: Container[int]) 
     return known is not None or index in speaking
 
 
-def _update(fleet: Fleet, index: int, hello: Hello, key_hash: bytes | None) -> None:
+def _say_new(events: Events, node: Node) -> None:
+    if node.clone_of is not None:
+        events.say(
+            Kind.CLONE,
+            f"two boots speak as {node.clone_of}: its disk was copied, and the copy "
+            f"is shown as {node.name} until it enrols as itself",
+            node=node.name,
+            node_id=node.hex_id,
+            clone_of=node.clone_of,
+        )
+        return
+    events.say(
+        Kind.ENROLLED,
+        "first hello of this id",
+        node=node.name,
+        node_id=node.hex_id,
+        agent_version=node.hello.agent_version,
+    )
+
+
+def _update(
+    fleet: Fleet,
+    events: Events,
+    index: int,
+    hello: Hello,
+    key_hash: bytes | None,
+) -> None:
     node = fleet.nodes[index]
+    if node.hello.name != hello.name:
+        before = node.name
+        fleet.rename(index, fleet.free_name(hello.name))
+        events.say(
+            Kind.RENAMED,
+            f"was {before}",
+            node=node.name,
+            node_id=node.hex_id,
+            before=before,
+        )
     if node.hello.boot_id != hello.boot_id:
         fleet.seq[index] = -1
-    if node.hello.name != hello.name:
-        fleet.rename(index, fleet.free_name(hello.name))
-    node.hello = hello
+        events.say(Kind.BOOT, "booted anew", node=node.name, node_id=node.hex_id)
+    node.greet(hello)
     node.key_hash = node.key_hash or key_hash
 
 
@@ -132,10 +179,13 @@ def recall(
             first_seen=r.first_seen,
             last_seen=r.last_seen,
             clone_of=r.clone_of,
+            announced=r.announced,
         )
         was_lost = ended - r.last_seen > lost_after_s
         index = fleet.add(node, now, State.LOST if was_lost else State.UNKNOWN)
         fleet.admin[index] = r.admin
+        if r.drain is not None:
+            fleet.drains[index] = r.drain
         fleet.seq[index] = r.seq
         silence_s = None if r.hello.silence_ms is None else r.hello.silence_ms / 1000
         fleet.greet(index, r.hello.interval_ms / 1000, silence_s)

@@ -12,17 +12,22 @@ from contextlib import suppress
 from pathlib import Path
 from random import Random
 
+import structlog
+
 from trimtab.balancer import Router
 from trimtab.wire import VERSION
 
 from .clock import SystemClock
 from .core import Collector
 from .credentials import SCOPES, new_credential, new_token, valid
-from .lock import AlreadyRuns, hold
+from .events import Kind
+from .lock import CannotHold, hold
 from .logs import configure, standard_streams
-from .service import CannotServe, serve, tls_context
+from .recovery import open_store
+from .service import CannotServe, serve
 from .settings import BadSettings, Settings, load
 from .store import Credential, Store, StoreError
+from .tls import BadTls, tls_context
 
 DEFAULT_CONFIG = Path("/etc/trimtab/collector.toml")
 DAY_S = 86_400
@@ -41,7 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
     args = _parser().parse_args(argv)
     try:
         status: int = args.command(args)
-    except (BadSettings, StoreError, AlreadyRuns, CannotServe) as exc:
+    except (BadSettings, StoreError, CannotHold, CannotServe, BadTls) as exc:
         print(f"trimtab-collector: {exc}", file=sys.stderr)
         return 2
     except sqlite3.Error as exc:
@@ -127,9 +132,11 @@ def _run(args: argparse.Namespace) -> int:
     settings = _settings(args.config)
     configure(settings.log_format, settings.log_level)
     standard_streams()
-    store = Store(settings.database)
+    lock = hold(settings.state_dir)
+    store, trouble = open_store(settings.database)
     try:
-        lock = hold(settings.state_dir)
+        if trouble is not None:
+            structlog.get_logger().error("store_damaged", trouble=trouble)
         if settings.beyond_loopback and not (settings.insecure or store.credentials()):
             listens = " and ".join(str(a) for a in settings.beyond_loopback)
             raise CannotServe(
@@ -138,11 +145,13 @@ def _run(args: argparse.Namespace) -> int:
                 "set insecure = true if everyone who can reach it may use it"
             )
         collector = Collector(settings, store, SystemClock(), Router(Random()))
+        if trouble is not None:
+            collector.events.say(Kind.COLLECTOR, trouble)
         with asyncio.Runner(loop_factory=_event_loop()) as runner:
             runner.run(serve(collector))
-        lock.close()
     finally:
         store.close()
+        lock.close()
     return 0
 
 
@@ -173,6 +182,12 @@ def _token_create(args: argparse.Namespace) -> int:
     token = new_token()
     credential = new_credential(token, args.scope, args.label, now, expires)
     store.add_credential(credential)
+    scopes = ", ".join(sorted(credential.scopes))
+    store.notify(
+        Kind.CREDENTIAL,
+        f"token {credential.ident} ({credential.label or 'no label'}) made: {scopes}",
+        now,
+    )
     store.close()
     print(token)
     print(
@@ -226,8 +241,11 @@ def _held(args: argparse.Namespace) -> list[Credential]:
 def _token_revoke(args: argparse.Namespace) -> int:
     known = any(c.ident == args.ident for c in _held(args))
     store = Store(_settings(args.config).database) if known else None
-    found = store is not None and store.revoke_credential(args.ident, time.time())
+    now = time.time()
+    found = store is not None and store.revoke_credential(args.ident, now)
     if store is not None:
+        if found:
+            store.notify(Kind.CREDENTIAL, f"token {args.ident} revoked", now)
         store.close()
     if not found:
         print(

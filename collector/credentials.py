@@ -45,6 +45,7 @@ class Credentials:
     """The valid tokens, in memory. `admin` covers every other scope."""
 
     def __init__(self, known: Iterable[Credential], *, may_be_open: bool) -> None:
+        """Take what is known; `may_be_open`: without any, everyone is let in."""
         self._may_be_open = may_be_open
         self._by_hash: dict[bytes, Credential] = {}
         self.replace(known)
@@ -52,6 +53,10 @@ class Credentials:
     def replace(self, known: Iterable[Credential]) -> None:
         """Take up what the store holds now."""
         self._by_hash = {c.token_hash: c for c in known}
+
+    def known(self) -> list[Credential]:
+        """Return every credential there ever was."""
+        return list(self._by_hash.values())
 
     @property
     def open(self) -> bool:
@@ -65,14 +70,11 @@ class Credentials:
         """
         if self.open:
             return True
-        held = self._valid(token, now)
+        held = self.find(token, now)
         return held is not None and bool({scope, "admin"} & held.scopes)
 
-    def knows(self, token: str | None, now: float) -> bool:
-        """Whether the token is a valid one, of whatever scope."""
-        return self._valid(token, now) is not None
-
-    def _valid(self, token: str | None, now: float) -> Credential | None:
+    def find(self, token: str | None, now: float) -> Credential | None:
+        """Return the credential of a token that is valid at Unix time `now`."""
         if token is None or not token.isascii():  # ours all are
             return None
         held = self._by_hash.get(digest(token))

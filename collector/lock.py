@@ -8,14 +8,25 @@ from typing import TextIO
 FILE = "collector.lock"
 
 
-class AlreadyRuns(RuntimeError):
+class CannotHold(RuntimeError):
+    """The folder can't be used; the text says why."""
+
+
+class AlreadyRuns(CannotHold):
     """Another collector has the folder; the text says which."""
 
 
 def hold(state_dir: Path) -> TextIO:
     """Return the lock, held until it is closed; AlreadyRuns if another has it."""
     path = state_dir / FILE
-    lock = path.open("a+")
+    try:
+        state_dir.mkdir(parents=True, exist_ok=True, mode=0o750)
+        lock = path.open("a+")
+    except OSError as exc:
+        raise CannotHold(
+            f"{path}: can't be written: {exc.strerror}. Check who owns the folder, or "
+            "name another state_dir"
+        ) from exc
     try:
         fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError as exc:

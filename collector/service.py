@@ -3,17 +3,18 @@
 import asyncio
 import signal
 import sqlite3
-import ssl
+import time
 from collections.abc import Awaitable, Callable
 
 import structlog
-from aiohttp import web
 
 from .core import Collector
-from .http.app import build
+from .descriptors import raise_limit, share_out
+from .events import Kind
+from .http.server import HttpServer
 from .ingest import Ingest
 from .notify import notify
-from .settings import Settings
+from .tls import BadTls, Certificates, tls_context
 
 log = structlog.get_logger()
 
@@ -21,25 +22,38 @@ BACKLOG = 1024
 HANDSHAKE_S = 10.0
 WATCHDOG_S = 10.0
 FORGET_S = 5.0
+CERTIFICATES_S = 10.0  # until a new one is taken up
 CREDENTIALS_S = 5.0  # until a new or revoked token counts
-STOP_S = 3.0
 
 
 class CannotServe(RuntimeError):
-    """A listener or a certificate that can't be had; the text says why."""
+    """A listener that can't be had; the text says why."""
 
 
 async def serve(collector: Collector) -> None:
-    """Run until SIGTERM, SIGINT or SIGHUP; CannotServe if it can't start."""
+    """Run until SIGTERM or SIGINT; CannotServe or BadTls if it can't start.
+
+    SIGHUP reads certificates and credentials again.
+    """
     settings = collector.settings
     stopping = asyncio.Event()
     loop = asyncio.get_running_loop()
-    for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP):
+    for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    ingest = Ingest(collector.intake, settings.max_connections)
+    shares = share_out(
+        raise_limit(), settings.max_connections, settings.max_http_connections
+    )
+    if shares != (settings.max_connections, settings.max_http_connections):
+        log.warning(
+            "few_descriptors",
+            agents=shares.frames,
+            http=shares.http,
+            mend="raise LimitNOFILE= of the unit, or ulimit -n",
+        )
+    ingest = Ingest(collector.intake, shares.frames)
     tls = tls_context(settings)
-    runner = web.AppRunner(build(collector), access_log=None, shutdown_timeout=STOP_S)
-    await runner.setup()
+    certificates = None if tls is None else Certificates(settings, tls)
+    http = HttpServer(collector, shares.http)
     try:
         address = settings.frames_listen
         frames = await loop.create_server(
@@ -51,9 +65,7 @@ async def serve(collector: Collector) -> None:
             backlog=BACKLOG,
         )
         address = settings.http_listen
-        await web.TCPSite(
-            runner, address.host, address.port, ssl_context=tls, backlog=BACKLOG
-        ).start()
+        await http.start(address, tls)
     except OSError as exc:
         raise CannotServe(
             f"can't listen on {address}: {exc.strerror}. Is another collector "
@@ -70,15 +82,44 @@ async def serve(collector: Collector) -> None:
     async def credentials() -> None:
         try:
             known = await asyncio.to_thread(collector.store.credentials)
+            notices = await asyncio.to_thread(collector.store.notices)
         except sqlite3.Error as exc:
             # Those known stay valid; the committer says what the matter is.
             log.debug("credentials_unread", error=str(exc))
         else:
             collector.credentials.replace(known)
+            collector.take_notices(notices)
+
+    async def renew_certificates() -> None:
+        if certificates is None or not certificates.changed():
+            return
+        try:
+            await asyncio.to_thread(certificates.reload)
+        except BadTls as exc:
+            text = f"the new certificate can't be used, the old one stays: {exc}"
+            collector.events.say(Kind.COLLECTOR, text)
+        else:
+            collector.events.say(Kind.COLLECTOR, "the new certificate is in use")
+
+    async def reload() -> None:
+        notify(f"RELOADING=1\nMONOTONIC_USEC={time.monotonic_ns() // 1000}")
+        await credentials()
+        await renew_certificates()
+        log.info("collector_reloaded")
+        notify("READY=1")
+
+    reloading: set[asyncio.Task[None]] = set()
+
+    def hang_up() -> None:
+        task = loop.create_task(reload())
+        reloading.add(task)
+        task.add_done_callback(reloading.discard)
+
+    loop.add_signal_handler(signal.SIGHUP, hang_up)
 
     async def forget() -> None:
         for row in collector.expired():
-            log.info("node_forgotten", node=collector.fleet.nodes[row].name)
+            collector.tell_forgotten(row)
             ingest.forget(row)
 
     async def watchdog() -> None:
@@ -89,6 +130,7 @@ async def serve(collector: Collector) -> None:
             tasks.create_task(_each(settings.tick_s, tick)),
             tasks.create_task(_each(settings.commit_s, commit)),
             tasks.create_task(_each(CREDENTIALS_S, credentials)),
+            tasks.create_task(_each(CERTIFICATES_S, renew_certificates)),
             tasks.create_task(_each(FORGET_S, forget)),
             tasks.create_task(_each(WATCHDOG_S, watchdog)),
         ]
@@ -109,7 +151,7 @@ async def serve(collector: Collector) -> None:
             timer.cancel()
     await commit()
     ingest.stop()
-    await runner.cleanup()
+    await http.stop()
     collector.committer.close()
     log.info("collector_stopped")
 
@@ -122,23 +164,3 @@ async def _each(interval_s: float, job: Callable[[], Awaitable[None]]) -> None:
         await job()
         due = max(due + interval_s, loop.time())
         await asyncio.sleep(due - loop.time())
-
-
-def tls_context(settings: Settings) -> ssl.SSLContext | None:
-    """Return the TLS of both ports, None without; CannotServe says what is wrong."""
-    if settings.tls_cert is None or settings.tls_key is None:
-        return None
-    for key, path in (("tls_cert", settings.tls_cert), ("tls_key", settings.tls_key)):
-        try:
-            path.open("rb").close()
-        except OSError as exc:
-            raise CannotServe(f"{key} = {path}: {exc.strerror}") from exc
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    try:
-        context.load_cert_chain(settings.tls_cert, settings.tls_key)
-    except ssl.SSLError as exc:
-        raise CannotServe(
-            f"tls_cert {settings.tls_cert} and tls_key {settings.tls_key} don't go "
-            f"together, or are no PEM files: {exc.reason or exc}"
-        ) from exc
-    return context

@@ -55,6 +55,10 @@ class Settings(BaseSettings):
     )
     tls_cert: Path | None = None
     tls_key: Path | None = None
+    tls_client_ca: Path | None = Field(
+        default=None,
+        description="authorities whose certificates clients must have; unset: none",
+    )
     state_dir: Path = Path("/var/lib/trimtab")
 
     lost_after_s: Seconds = Field(
@@ -80,8 +84,20 @@ class Settings(BaseSettings):
     keep_minutes_h: Annotated[int, Field(ge=1, le=24 * 366)] = Field(
         default=72, description="hours for which minute rollups are kept"
     )
+    keep_hours_d: Annotated[int, Field(ge=1, le=3660)] = Field(
+        default=400, description="days for which hour rollups are kept"
+    )
+    max_store_mib: Annotated[int, Field(ge=16, le=1_048_576)] = Field(
+        default=2048,
+        description="size of the database past which the oldest minutes go first",
+    )
     max_nodes: Annotated[int, Field(ge=1, le=10_000_000)] = 100_000
-    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = 20_000
+    max_connections: Annotated[int, Field(ge=1, le=1_000_000)] = Field(
+        default=20_000, description="agents connected at once"
+    )
+    max_http_connections: Annotated[int, Field(ge=1, le=100_000)] = Field(
+        default=1_000, description="HTTP connections open at once"
+    )
 
     log_format: Literal["logfmt", "json"] = "logfmt"
     log_level: Literal["debug", "info", "warning", "error"] = "info"
@@ -90,6 +106,8 @@ class Settings(BaseSettings):
     def _tls_is_whole(self) -> "Settings":
         if (self.tls_cert is None) != (self.tls_key is None):
             raise ValueError("tls_cert and tls_key go together: set both or neither")
+        if self.tls_client_ca is not None and self.tls_cert is None:
+            raise ValueError("tls_client_ca needs tls_cert and tls_key")
         return self
 
     @property

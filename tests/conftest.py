@@ -7,8 +7,13 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 from .processes import Fleet
+
+# Speed is for the benchmarks: a busy machine is no failure.
+settings.register_profile("suite", deadline=None)
+settings.load_profile("suite")
 
 HERE = Path(__file__).parent
 

@@ -59,6 +59,9 @@ def main() -> None:
         decision = json.loads(run("trimtab", "route", "--json"))
         assert decision["node"] == "here", decision
         assert "here" in run("trimtab", "explain", decision["decision"])
+        run("trimtab", "drain", "here", "--reason", "a try")
+        assert "a try" in run("trimtab", "events")
+        run("trimtab", "undrain", "here")
     finally:
         for service in reversed(services):
             service.terminate()

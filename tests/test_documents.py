@@ -42,11 +42,11 @@ def test_the_health_page_has_every_curve_with_its_numbers():
     rows = {}
     for line in (ROOT / "docs" / "health.md").read_text().splitlines():
         cells = [cell.strip() for cell in line.strip("|").split("|")]
-        if len(cells) == 6 and cells[1].startswith("`"):
-            numbers = tuple(float(cell.replace(",", "")) for cell in cells[3:5])
+        if len(cells) == 7 and cells[1].startswith("`"):
+            numbers = tuple(float(cell.replace(",", "")) for cell in cells[3:6])
             rows[cells[0], cells[1].strip("`")] = numbers
     assert rows == {
-        (dimension, curve.signal): (curve.begins, curve.ends)
+        (dimension, curve.signal): (curve.begins, curve.half, curve.ends)
         for dimension, curves in CURVES.items()
         for curve in curves
     }

@@ -11,7 +11,7 @@ import time
 import pytest
 from tests.processes import until
 
-from trimtab.wire import Echo, Frame, Hello, Refused, Stream, encode
+from trimtab.wire import Echo, Frame, Hello, Refused, Stream, Welcome, encode
 
 RATED = {"healthy", "strained", "saturated"}
 
@@ -104,7 +104,7 @@ def test_a_frozen_collector_calls_nobody_lost(fleet):
     collector.send_signal(signal.SIGSTOP)
     time.sleep(4)
     collector.send_signal(signal.SIGCONT)
-    until(lambda: "collector_frozen" in fleet.log("collector"), 5, "it notices")
+    until(lambda: "was frozen for" in fleet.log("collector"), 5, "it notices")
     until(lambda: fleet.nodes()["one"]["state"] in RATED, 5, "all is well")
     assert "after=lost" not in fleet.log("collector")
 
@@ -117,10 +117,11 @@ def test_a_second_collector_on_the_same_state_is_refused(fleet, free_port):
     assert "another collector (pid" in fleet.log("collector")
 
 
-def test_sighup_ends_it_in_order_too(fleet):
+def test_sighup_reads_credentials_again_and_ends_nothing(fleet):
     collector = serving(fleet)
     collector.send_signal(signal.SIGHUP)
-    assert collector.wait(5) == 0
+    until(lambda: "collector_reloaded" in fleet.log("collector"), 5, "it reloads")
+    assert fleet.stop(collector) == 0
 
 
 @pytest.mark.parametrize("redirection", ["2>/dev/full", "0<&- 1>&- 2>&-"])
@@ -198,3 +199,22 @@ def _acked(peer):
     except TimeoutError:
         return None
     return max((m.seq for m in said if isinstance(m, Ack)), default=None)
+
+
+def test_wrong_keys_are_braked_with_a_time_to_stay_away(fleet):
+    serving(fleet)
+    agent = Hello(b"k" * 16, b"b" * 16, "keyed", key=b"k" * 32)
+    with dial(fleet) as peer:
+        peer.sendall(encode(agent))
+        peer.recv(100)
+    retries = []
+    for _ in range(13):
+        with dial(fleet) as peer:
+            peer.sendall(encode(agent._replace(key=b"x" * 32)))
+            (refused,) = answers(peer)
+            retries.append(refused.retry_s)
+    assert retries[0] is None
+    assert retries[-1] >= 1
+    with dial(fleet) as peer:  # the right one passes all the same
+        peer.sendall(encode(agent))
+        assert isinstance(next(iter(Stream().feed(peer.recv(1000)))), Welcome)
