@@ -4,9 +4,11 @@ Build a `Snapshot`, hand it to a `Router` with `update`, and ask `route` with a
 `Task`. `docs/routing.md` says what decides.
 """
 
+from .bus import Board, Share
 from .decision import Alternative, Candidate, Decision, NoFit
+from .outcome import Closing, Outcome
 from .pool import Filtered, Mode
-from .router import Closing, Outcome, Router
+from .router import Pick, Router
 from .settings import Settings
 from .snapshot import Admin, Node, Snapshot, State
 from .task import BadTask, Problem, Task, parse_task
@@ -15,6 +17,7 @@ __all__ = [
     "Admin",
     "Alternative",
     "BadTask",
+    "Board",
     "Candidate",
     "Closing",
     "Decision",
@@ -23,9 +26,11 @@ __all__ = [
     "NoFit",
     "Node",
     "Outcome",
+    "Pick",
     "Problem",
     "Router",
     "Settings",
+    "Share",
     "Snapshot",
     "State",
     "Task",

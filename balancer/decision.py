@@ -1,16 +1,22 @@
 """The answer: which node, and why; or that none fits, and why not.
 
-Both are values that hold nothing of the fleet, so that many can be kept, and
-both turn into plain JSON types.
+A decision keeps the numbers it was made of, and makes an explanation of them
+only when somebody asks: that is why every one can be explained. It holds
+nothing of the fleet, so that many can be kept.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import islice
 from typing import Any, NamedTuple
 
-from .pool import Filtered, Mode
+from .failover import alternatives
+from .pool import Filtered, Miss, Mode, tallied
+from .seat import View
 from .snapshot import State
 from .task import Task
+
+_EXPLAINED = 5  # candidates shown
 
 
 class Candidate(NamedTuple):
@@ -19,16 +25,19 @@ class Candidate(NamedTuple):
     node: str
     state: State
     cost_ms: float  # expected time to an answer
-    rtt_ms: float | None  # None: not read, the pool's median was counted
+    rtt_ms: float | None  # None: not read, the fleet's median was counted
+    slowness: float  # time served over work, by outcomes; 1 is a nominal node
+    stall: float  # factor for answers that are overdue; 1: none are
+    failed: bool  # last, and has a task: the cost is 1000 times that
     in_flight: int  # our own leases before this one
-    others: float  # slots that others keep busy
+    elsewhere: float  # counted in flight beside them
     slots: int
-    speed: float
-    weight: float  # share of draws, relative to other nodes
+    speed: float  # nominal
+    used: float  # share in use that was counted: faded, or the fleet's median
     headroom: float | None  # as read; None: not known, or not believed
-    credited: float  # the headroom counted: faded, or the pool's median
     limiting: str | None  # the dimension that sets the headroom
     age_ms: float | None  # of the reading
+    groups: tuple[str, ...]  # of shared risk
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types, rounded for people."""
@@ -37,15 +46,18 @@ class Candidate(NamedTuple):
             "state": self.state.value,
             "cost_ms": _rounded(self.cost_ms),
             "rtt_ms": _rounded(self.rtt_ms),
+            "slowness": _rounded(self.slowness),
+            "stall": _rounded(self.stall),
+            "failed": self.failed,
             "in_flight": self.in_flight,
-            "others": _rounded(self.others),
+            "elsewhere": _rounded(self.elsewhere),
             "slots": self.slots,
             "speed": self.speed,
-            "weight": _rounded(self.weight),
+            "used": _rounded(self.used),
             "headroom": _rounded(self.headroom),
-            "credited": _rounded(self.credited),
             "limiting": self.limiting,
             "age_ms": _rounded(self.age_ms),
+            "groups": list(self.groups),
         }
 
 
@@ -56,7 +68,8 @@ class Alternative(NamedTuple):
     address: str | None
 
 
-@dataclass(frozen=True, slots=True)
+# Not frozen, which would make it several times as dear to build.
+@dataclass(slots=True, eq=False)
 class Decision:
     """A pick. It is a lease on the node until its outcome or its expiry."""
 
@@ -64,24 +77,84 @@ class Decision:
     node: str  # the name
     node_id: str
     address: str | None
-    score: float | None  # headroom in what the task needs; None: not known
     made_at: float
     ttl_s: float
-    alternatives: tuple[Alternative, ...]
     mode: Mode
     task: Task
-    candidates: tuple[Candidate, ...]  # the best of those compared, best first
-    compared: int
-    fitting: int  # nodes that there were to draw from
-    filtered: tuple[Filtered, ...]
+    view: View  # of the node picked
+    views: Sequence[View]  # those compared, it too; some twice
+    costs_ms: Sequence[float]  # in the same order
+    more: Sequence[View]  # others that fit, where few were compared
+    looked_at: int  # nodes: drawn, or all of a small fleet
+    misses: Sequence[Miss]  # of those drawn
+    left_out: tuple[Filtered, ...]  # where all were looked at
     relaxed: tuple[str, ...]
     unused: tuple[str, ...]
+    stuck: bool  # went where its sticky key went before
     snapshot: int  # the version decided on
 
     @property
     def expires_at(self) -> float:
-        """When the lease ends by itself."""
+        """When the lease may end by itself; it does within a second."""
         return self.made_at + self.ttl_s
+
+    @property
+    def score(self) -> float | None:
+        """The node's headroom in what the task needs; None: not known."""
+        reading = self.view.facts.believed(asks_gpu=self.task.asks_gpu)
+        return None if reading is None else reading.room
+
+    @property
+    def compared(self) -> dict[View, float]:
+        """The nodes compared, with their costs in ms, the least first."""
+        costs = dict(zip(self.views, self.costs_ms, strict=True))
+        picked = costs.pop(self.view)
+        others = sorted(costs.items(), key=lambda each: each[1])
+        return {self.view: picked, **dict(others)}
+
+    @property
+    def alternatives(self) -> tuple[Alternative, ...]:
+        """Where to go next, in this order."""
+        views = [*self.compared, *self.more]
+        following = alternatives(
+            range(len(views)), [view.facts.groups for view in views]
+        )
+        named = (views[place].facts for place in following)
+        return tuple(Alternative(known.name, known.address) for known in named)
+
+    @property
+    def candidates(self) -> tuple[Candidate, ...]:
+        """The best of those compared, the picked one first."""
+        best = islice(self.compared.items(), _EXPLAINED)
+        return tuple(self._candidate(view, cost_ms) for view, cost_ms in best)
+
+    @property
+    def filtered(self) -> tuple[Filtered, ...]:
+        """What each rule left out, of the nodes looked at."""
+        return self.left_out or tallied(self.misses)
+
+    def _candidate(self, view: View, cost_ms: float) -> Candidate:
+        facts = view.facts
+        reading = facts.believed(asks_gpu=self.task.asks_gpu)
+        sampled_at = facts.sampled_at
+        return Candidate(
+            node=facts.name,
+            state=facts.state,
+            cost_ms=cost_ms,
+            rtt_ms=facts.rtt_ms,
+            slowness=view.slowness,
+            stall=view.stall,
+            failed=view.failed,
+            in_flight=view.own,
+            elsewhere=view.busy - view.own,
+            slots=facts.slots,
+            speed=facts.speed,
+            used=view.used,
+            headroom=None if reading is None else reading.room,
+            limiting=None if reading is None else reading.limiting,
+            age_ms=None if sampled_at is None else (self.made_at - sampled_at) * 1000,
+            groups=facts.groups,
+        )
 
     def to_json(self) -> dict[str, Any]:
         """Return plain types; times are relative to when it was made."""
@@ -96,11 +169,13 @@ class Decision:
                 "mode": self.mode.value,
                 "task": self.task.to_json(),
                 "candidates": [each.to_json() for each in self.candidates],
-                "compared": self.compared,
-                "fitting": self.fitting,
-                "filtered": _filtered_json(self.filtered),
+                "compared": len(self.compared),
+                "looked_at": self.looked_at,
+                "filtered": filtered_json(self.filtered),
                 "relaxed": list(self.relaxed),
                 "unused": list(self.unused),
+                "sticky": self.stuck,
+                "forecast": None,  # nothing forecast decides a single pick
                 "snapshot": self.snapshot,
             },
         }
@@ -132,7 +207,7 @@ class NoFit:
             "detail": self.sentence,
             "fleet": self.fleet,
             "task": self.task.to_json(),
-            "filtered": _filtered_json(self.filtered),
+            "filtered": filtered_json(self.filtered),
             "unused": list(self.unused),
             "snapshot": self.snapshot,
         }
@@ -145,7 +220,8 @@ def _said(entry: Filtered) -> str:
     return f"{verb} {rest}"
 
 
-def _filtered_json(filtered: Sequence[Filtered]) -> list[dict[str, Any]]:
+def filtered_json(filtered: Sequence[Filtered]) -> list[dict[str, Any]]:
+    """Return plain types."""
     return [
         {
             "rule": entry.rule,

@@ -10,15 +10,17 @@ from collections.abc import Sequence
 ALTERNATIVES = 2
 
 
-def alternatives(order: Sequence[int], groups: Sequence[frozenset[str]]) -> list[int]:
+def alternatives(order: Sequence[int], groups: Sequence[Sequence[str]]) -> list[int]:
     """Return up to two positions to follow `order[0]`; `order` is by cost."""
     taken: set[str] = set(groups[order[0]])
     left = list(order[1:])
     chosen: list[int] = []
     while left and len(chosen) < ALTERNATIVES:
         # min keeps the first of equals, which costs least.
-        following = min(left, key=lambda position: len(groups[position] & taken))
+        following = min(
+            left, key=lambda position: len(taken.intersection(groups[position]))
+        )
         left.remove(following)
         chosen.append(following)
-        taken |= groups[following]
+        taken.update(groups[following])
     return chosen

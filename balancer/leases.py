@@ -2,61 +2,27 @@
 
 A decision opens a lease before it is returned, so that picks a microsecond
 apart see each other. An outcome closes it, or its expiry does: nothing that a
-caller forgets stays counted. Expiry is a heap with lazy deletion, rebuilt
-when closed leases outnumber the open ones: amortised O(log n) each.
-
-For each node the ledger also keeps the mean in flight over the last seconds:
-the part of a node's reading that is our own work (pick.py).
+caller forgets stays counted. Leases that end within the same second share a
+list, so a lease costs one entry there and lasts up to a second longer. Lists
+of mostly closed leases are made anew: what is kept is bounded by what is open.
 """
 
-from heapq import heapify, heappop, heappush
-from math import expm1
+from heapq import heappop, heappush
+from math import ceil, inf
 from typing import NamedTuple
 
-# About what a reading looks back over: an interval of 1 s, and its way here.
-MEAN_S = 2.0
-_IDLE = 0.001  # of a task in the mean; not worth keeping an entry for
-_SLACK = 64  # closed leases that the heap may hold beside as many as open
+from .seat import Seat
+
+_SLACK = 64  # closed leases that may be listed, beside twice as many as open
 
 
 class Lease(NamedTuple):
     """One piece of work on one node."""
 
-    node: str
-    opened_at: float
-    expires_at: float
-
-
-class Load(NamedTuple):
-    """What we have on a node."""
-
-    in_flight: int  # open leases now
-    mean: float  # in flight, exponential mean over MEAN_S
-
-
-_NOTHING = Load(0, 0.0)
-
-
-class _Running:
-    """The count of a node, and its mean up to the last change."""
-
-    __slots__ = ("at", "count", "mean")
-
-    def __init__(self, now: float) -> None:
-        self.count = 0
-        self.mean = 0.0
-        self.at = now
-
-    def mean_at(self, now: float) -> float:
-        elapsed = now - self.at
-        if elapsed <= 0:
-            return self.mean
-        return self.mean - (self.count - self.mean) * expm1(-elapsed / MEAN_S)
-
-    def step(self, change: int, now: float) -> None:
-        self.mean = self.mean_at(now)
-        self.at = max(self.at, now)
-        self.count += change
+    seat: Seat
+    labelled_ms: float  # its work by its label, on a nominal node
+    work_ms: float  # and as expected when it was opened
+    second: int  # when it ends by itself
 
 
 class Ledger:
@@ -65,63 +31,73 @@ class Ledger:
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._open: dict[str, Lease] = {}
-        self._expiries: list[tuple[float, str]] = []
-        self._nodes: dict[str, _Running] = {}
+        self._seconds: dict[int, list[str]] = {}
+        self._order: list[int] = []  # a heap of those seconds
+        self._listed = 0
+        self.next_due = inf  # when `due` may find something
 
     def __len__(self) -> int:
         return len(self._open)
 
-    def open(self, ident: str, node: str, now: float, ttl_s: float) -> Lease:
-        """Count a piece of work on a node from now on; a ValueError if open."""
+    def open(
+        self, ident: str, seat: Seat, labelled_ms: float, work_ms: float, ends_at: float
+    ) -> Lease | None:
+        """Keep a piece of work; return the one that had to go for it, if any.
+
+        ValueError if it is open already.
+        """
         if ident in self._open:
             raise ValueError(f"lease {ident} is open already")
-        while len(self._open) >= self._limit:
-            _, first = heappop(self._expiries)
-            self.close(first, now)
-        lease = Lease(node, now, now + ttl_s)
-        self._open[ident] = lease
-        heappush(self._expiries, (lease.expires_at, ident))
-        running = self._nodes.get(node)
-        if running is None:
-            running = self._nodes[node] = _Running(now)
-        running.step(1, now)
-        return lease
+        gone = self._first() if len(self._open) >= self._limit else None
+        second = ceil(ends_at)
+        self._open[ident] = Lease(seat, labelled_ms, work_ms, second)
+        self._list(ident, second)
+        return gone
 
-    def close(self, ident: str, now: float) -> Lease | None:
-        """Count it no longer; None if no such lease is open."""
+    def close(self, ident: str) -> Lease | None:
+        """Return the lease, which is open no longer; None if it was not."""
         lease = self._open.pop(ident, None)
-        if lease is None:
-            return None
-        self._nodes[lease.node].step(-1, now)
-        if len(self._expiries) > 2 * len(self._open) + _SLACK:
-            self._expiries = [(o.expires_at, i) for i, o in self._open.items()]
-            heapify(self._expiries)
+        if lease is not None and self._listed > 2 * len(self._open) + _SLACK:
+            self._list_anew()
         return lease
 
-    def expire(self, now: float) -> int:
-        """Close what is past its time, and return how many that were."""
-        closed = 0
-        while self._expiries and self._expiries[0][0] <= now:
-            _, ident = heappop(self._expiries)
-            lease = self._open.get(ident)
-            if lease is not None and lease.expires_at <= now:
-                self.close(ident, now)
-                closed += 1
-        return closed
+    def due(self, now: float) -> list[Lease]:
+        """Return the leases past their time, which are open no longer."""
+        found: list[Lease] = []
+        while self.next_due <= now:
+            listed = self._seconds.pop(heappop(self._order))
+            self._listed -= len(listed)
+            self.next_due = self._order[0] if self._order else inf
+            ended = (self._open.pop(ident, None) for ident in listed)
+            found += [lease for lease in ended if lease is not None]
+        return found
 
-    def load(self, node: str, now: float) -> Load:
-        """Return what is in flight on a node, and its recent mean."""
-        running = self._nodes.get(node)
-        if running is None:
-            return _NOTHING
-        return Load(running.count, running.mean_at(now))
+    def _first(self) -> Lease | None:
+        while self._order:
+            listed = self._seconds[self._order[0]]
+            while listed:
+                self._listed -= 1
+                lease = self._open.pop(listed.pop(), None)
+                if lease is not None:
+                    return lease
+            del self._seconds[heappop(self._order)]
+            self.next_due = self._order[0] if self._order else inf
+        return None
 
-    def forget_idle(self, now: float) -> None:
-        """Drop the entries of nodes that have had nothing for a while."""
-        idle = [
-            node
-            for node, running in self._nodes.items()
-            if running.count == 0 and running.mean_at(now) < _IDLE
-        ]
-        for node in idle:
-            del self._nodes[node]
+    def _list(self, ident: str, second: int) -> None:
+        listed = self._seconds.get(second)
+        if listed is None:
+            self._seconds[second] = [ident]
+            heappush(self._order, second)
+            self.next_due = self._order[0]
+        else:
+            listed.append(ident)
+        self._listed += 1
+
+    def _list_anew(self) -> None:
+        self._seconds.clear()
+        self._order.clear()
+        self._listed = 0
+        self.next_due = inf
+        for ident, lease in self._open.items():
+            self._list(ident, lease.second)

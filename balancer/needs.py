@@ -22,6 +22,7 @@ class Rule(NamedTuple):
     """One need. `value` gives a row's; None: not read."""
 
     name: str  # the task's field
+    column: str  # of the snapshot, beside ids and names
     limit: Plain
     value: Callable[[int], Plain]
     passes: Callable[[Plain], bool]
@@ -48,21 +49,21 @@ def rules(snapshot: Snapshot, task: Task, path_share: float) -> list[Rule]:
     found: list[Rule] = []
     if task.cpu:
         fault = f"have fewer than {task.cpu:g} CPUs"
-        found.append(_at_least("cpu", task.cpu, snapshot.cpus, fault))
+        found.append(_at_least("cpu", "cpus", task.cpu, snapshot, fault))
     if task.memory_mib:
         fault = f"have less than {task.memory_mib:.16g} MiB of memory free"
         found.append(
-            _at_least("memory_mib", task.memory_mib, snapshot.memory_free_mib, fault)
+            _at_least("memory_mib", "memory_free_mib", task.memory_mib, snapshot, fault)
         )
     if task.asks_gpu:
         # Memory on a GPU needs one; without it, free memory is no open question.
         devices = max(1, task.gpus or 0)
         fault = f"have fewer than {devices} GPU{'s' if devices > 1 else ''}"
-        found.append(_at_least("gpus", devices, snapshot.gpus, fault))
+        found.append(_at_least("gpus", "gpus", devices, snapshot, fault))
     if task.gpu_memory_mib:
         need = task.gpu_memory_mib
         fault = f"have less than {need:.16g} MiB free on any one GPU"
-        found.append(_at_least("gpu_memory_mib", need, snapshot.gpu_free_mib, fault))
+        found.append(_at_least("gpu_memory_mib", "gpu_free_mib", need, snapshot, fault))
     if task.latency_budget_ms:
         limit = path_share * task.latency_budget_ms
         fault = (
@@ -72,6 +73,7 @@ def rules(snapshot: Snapshot, task: Task, path_share: float) -> list[Rule]:
         found.append(
             Rule(
                 "latency_budget_ms",
+                "rtt_p95_ms",
                 limit,
                 snapshot.rtt_p95_ms.__getitem__,
                 lambda rtt: isinstance(rtt, int | float) and rtt <= limit,
@@ -103,26 +105,30 @@ def idle_words(snapshot: Snapshot, task: Task) -> tuple[str, ...]:
     if task.failover_from is not None and snapshot.row(task.failover_from) is None:
         found.append(f"failover_from: no node {task.failover_from!r}")
     if task.avoid:
-        groups = {group for groups in snapshot.groups for group in groups}
         found += [
             f"avoid: no node or group {word!r}"
             for word in task.avoid
-            if word not in groups and snapshot.row(word) is None
+            if word not in snapshot.group_names and snapshot.row(word) is None
         ]
     return tuple(found)
 
 
-def _at_least(name: str, need: float, column: Sequence[Plain], fault: str) -> Rule:
+def _at_least(
+    name: str, column: str, need: float, snapshot: Snapshot, fault: str
+) -> Rule:
+    values: Sequence[Plain] = getattr(snapshot, column)
+
     def passes(value: Plain) -> bool:
         return isinstance(value, int | float) and value >= need
 
-    return Rule(name, need, column.__getitem__, passes, fault)
+    return Rule(name, column, need, values.__getitem__, passes, fault)
 
 
 def _labelled(snapshot: Snapshot, name: str, label: str) -> Rule:
     # A label that is absent is known to be absent.
     return Rule(
         f"labels.{name}",
+        "labels",
         label,
         lambda row: snapshot.labels[row].get(name, ""),
         lambda value: value == label,
@@ -137,6 +143,7 @@ def _avoided(snapshot: Snapshot, words: frozenset[str]) -> Rule:
 
     return Rule(
         "avoid",
+        "groups",
         ", ".join(sorted(words)),
         matched,
         lambda word: word == "",
@@ -148,6 +155,7 @@ def _failed(snapshot: Snapshot, failed: str) -> Rule:
     there = snapshot.row(failed)
     return Rule(
         "failover_from",
+        "groups",
         failed,
         lambda row: failed if row == there else "",
         lambda value: value == "",

@@ -10,7 +10,7 @@ out, and stale ones are still taken only when nothing else fits.
 from collections.abc import Iterable
 
 from .snapshot import State
-from .standing import usable
+from .standing import USABLE
 
 
 def remaining(nodes: Iterable[tuple[State, float]]) -> float:
@@ -18,6 +18,6 @@ def remaining(nodes: Iterable[tuple[State, float]]) -> float:
     whole = left = 0.0
     for state, capacity in nodes:
         whole += capacity
-        if usable(state):
+        if state in USABLE:
             left += capacity
     return left / whole if whole > 0 else 1.0

@@ -103,6 +103,18 @@ class Snapshot:
         columns: list[Any] = list(zip(*nodes, strict=True))
         return cls(version, at, *(columns or [()] * len(Node._fields)))
 
+    def renewed(self, version: int, at: float, **columns: tuple[Any, ...]) -> Self:
+        """Return the same nodes with these columns; ValueError on another length.
+
+        What was checked, and the index of ids and names, goes on as it is: so
+        none of these columns may be ids, names, speed, slots or groups.
+        """
+        if any(len(column) != len(self) for column in columns.values()):
+            raise ValueError(f"columns of {len(self)} rows expected")
+        fresh = object.__new__(type(self))
+        fresh.__dict__.update(self.__dict__, version=version, at=at, **columns)
+        return fresh
+
     def __len__(self) -> int:
         return len(self.ids)
 
@@ -118,6 +130,11 @@ class Snapshot:
         for row, name in enumerate(self.names):
             rows.setdefault(name, row)
         return rows
+
+    @cached_property
+    def group_names(self) -> frozenset[str]:
+        """Every risk group that a node is in."""
+        return frozenset(group for groups in self.groups for group in groups)
 
     def row(self, node: str) -> int | None:
         """Return the row of a node by its id or its name; None: not here."""

@@ -2,21 +2,23 @@
 
 Silence is not death, but a lost node is never picked, and a stale one only
 when nothing else fits. Whom nobody has measured is neither good nor bad: it
-counts as the middle of its pool (gRPC's weighted round robin does the same).
+counts as the middle of the fleet (gRPC's weighted round robin does the same).
 """
 
 from .snapshot import Admin, State
 
-_GONE = frozenset({State.LOST, State.SLEEPING})
+# Not there.
+GONE = frozenset({State.LOST, State.SLEEPING})
 _UNMEASURED = frozenset({State.JOINING, State.UNKNOWN})
-_USABLE = frozenset({State.HEALTHY, State.STRAINED, State.JOINING, State.UNKNOWN})
+# Working capacity.
+USABLE = frozenset({State.HEALTHY, State.STRAINED, State.JOINING, State.UNKNOWN})
 
 
 def barred(admin: Admin, state: State, slots: int) -> str | None:
     """Return why a node is never picked; None if it may be."""
     if admin is not Admin.ACTIVE:
         return admin.value
-    if state in _GONE:
+    if state in GONE:
         return state.value
     return "slotless" if slots < 1 else None
 
@@ -24,8 +26,3 @@ def barred(admin: Admin, state: State, slots: int) -> str | None:
 def measured(state: State) -> bool:
     """Say whether the headrooms of a node in this state are to be believed."""
     return state not in _UNMEASURED
-
-
-def usable(state: State) -> bool:
-    """Say whether a node in this state counts as working capacity."""
-    return state in _USABLE

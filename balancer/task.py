@@ -28,7 +28,6 @@ _UNUSED = {
     "data": "data",
     "data_mib": "data_mib",
     "egress_mib": "egress_mib",
-    "sticky": "sticky",
 }
 
 _DAY_S = 86_400.0

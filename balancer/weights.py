@@ -1,10 +1,10 @@
-"""How often a node is drawn: its capacity, sized by the room it has left.
+"""How often a node is drawn: its service rate, sized by the room it has left.
 
-    weight = slots · speed · max(0.02, trusted headroom)
+    weight = slots / slowness · max(0.02, trusted headroom) · ramp
 
 The headroom is the least of the dimensions that the task needs, faded towards
 "half full" as its reading ages. Nothing here ranks a single pick: that needs
-the work in flight (pick.py), since readings are always a little old.
+the work in flight (cost.py), since readings are always a little old.
 """
 
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ from typing import NamedTuple
 
 # A reading this old is worth 1/e of a fresh one.
 TRUST_S = 30.0
-# What is believed of a node once its reading has faded, and of a pool in
+# What is believed of a node once its reading has faded, and of a fleet in
 # which nothing was read.
 PRIOR = 0.5
 # The least headroom a weight is made from. Zero would starve a node that
@@ -30,30 +30,17 @@ class Headroom(NamedTuple):
 
 
 def headroom(
-    cpu: float | None,
-    memory: float | None,
-    network: float | None,
-    gpu: float | None,
-    *,
-    asks_gpu: bool,
+    cpu: float | None, memory: float | None, network: float | None
 ) -> Headroom | None:
-    """Return the least headroom that counts for a task; None: not known.
-
-    Of cpu, memory and network those read count. The GPU counts for a task
-    that asks for one, and unread it leaves the whole unknown.
-    """
-    if asks_gpu and gpu is None:
-        return None
-    named = (
-        ("cpu", cpu),
-        ("memory", memory),
-        ("network", network),
-        ("gpu", gpu if asks_gpu else None),
-    )
-    return min(
-        (Headroom(room, name) for name, room in named if room is not None),
-        default=None,
-    )
+    """Return the least headroom of those read; None: none is."""
+    least = None
+    if cpu is not None:
+        least = Headroom(cpu, "cpu")
+    if memory is not None and (least is None or memory < least.room):
+        least = Headroom(memory, "memory")
+    if network is not None and (least is None or network < least.room):
+        least = Headroom(network, "network")
+    return least
 
 
 def faded(room: float, age_s: float) -> float:
@@ -61,10 +48,10 @@ def faded(room: float, age_s: float) -> float:
     return PRIOR + (room - PRIOR) * exp(-max(0.0, age_s) / TRUST_S)
 
 
-def middle(rooms: Iterable[float | None]) -> float:
-    """Return the pool's median headroom: what an unmeasured node counts as."""
+def middle(rooms: Iterable[float | None], unread: float) -> float:
+    """Return the median of those read: what an unread node counts as."""
     known = [room for room in rooms if room is not None]
-    return median(known) if known else PRIOR
+    return median(known) if known else unread
 
 
 def capacity(slots: int, speed: float) -> float:
@@ -72,6 +59,6 @@ def capacity(slots: int, speed: float) -> float:
     return slots * speed
 
 
-def weight(capacity: float, room: float) -> float:
-    """Return how often to draw a node, relative to others; above 0."""
-    return capacity * max(FLOOR, room)
+def weight(slots: int, slowness: float, room: float, ramp: float) -> float:
+    """Return how often to draw a node, relative to others; 0 without slots."""
+    return slots / slowness * max(FLOOR, room) * ramp

@@ -17,4 +17,4 @@ def test_the_next_nodes_share_the_fewest_risk_groups(
     groups: list[str], expected: list[int]
 ) -> None:
     order = range(len(groups))
-    assert alternatives(order, [frozenset(each) for each in groups]) == expected
+    assert alternatives(order, [tuple(each) for each in groups]) == expected

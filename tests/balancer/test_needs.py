@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 
 from trimtab.balancer import Node, Settings, Snapshot, State, parse_task
+from trimtab.balancer.needs import idle_words
 from trimtab.balancer.pool import Pool, build
 
 PLAIN = Node("0a", "a", cpu=0.9, sampled_at=0.0)
@@ -12,7 +13,7 @@ PLAIN = Node("0a", "a", cpu=0.9, sampled_at=0.0)
 
 def pool(task: dict[str, object], *nodes: Node) -> tuple[Snapshot, Pool]:
     fleet = Snapshot.of(nodes)
-    return fleet, build(fleet, parse_task(task), 0.0, Settings())
+    return fleet, build(fleet, parse_task(task), Settings(), lambda _: False)
 
 
 def fitting(task: dict[str, object], *nodes: Node) -> list[str]:
@@ -113,8 +114,8 @@ def test_missing_readings_give_first_then_shared_groups_then_freshness() -> None
 
 
 def test_b19_names_that_match_nothing_are_said() -> None:
-    _, found = pool({"failover_from": "gone", "avoid": ["a", "rack9"]}, PLAIN)
-    assert found.idle_words == (
+    task = parse_task({"failover_from": "gone", "avoid": ["a", "rack9"]})
+    assert idle_words(Snapshot.of([PLAIN]), task) == (
         "failover_from: no node 'gone'",
         "avoid: no node or group 'rack9'",
     )

@@ -7,11 +7,12 @@ from random import Random
 import pytest
 
 from trimtab.balancer import Decision, Node, Router, Settings, Snapshot, Task
+from trimtab.balancer.cost import UNCLEAR
 from trimtab.balancer.task import FIELDS, SERVICE_S
 
 PAGE = Path(__file__).parents[2] / "docs" / "routing.md"
 ROW = re.compile(r"^\| ([abc]) \| (.+) \|$", re.MULTILINE)
-NOW = 2.0
+NOW = 60.0  # long enough for every node to have its full share
 
 
 def table() -> dict[str, list[float]]:
@@ -29,23 +30,22 @@ def test_the_decision_worked_by_hand_is_what_the_router_makes() -> None:
         for name, (slots, speed, room, age, rtt, *_) in rows.items()
     ]
     router = Router(Random(1))
-    # The lease on c, two seconds ago, when there was nobody else.
-    router.update(Snapshot.of(nodes[2:], at=0.0))
-    router.route(Task(), now=0.0)
+    router.update(Snapshot.of(nodes, at=0.0))
     router.update(Snapshot.of(nodes, at=NOW))
+    router.route(Task(avoid=("a", "b")), now=NOW - 0.02)  # the lease on c
     answer = router.route(Task(), now=NOW)
     assert isinstance(answer, Decision)
     assert answer.node == min(rows, key=lambda name: rows[name][-1]) == "b"
+    assert {each.node for each in answer.candidates} == set(rows)
     for each in answer.candidates:
-        slots, _, _, _, _, in_flight, own, credited, others, u, cost = rows[each.node]
+        slots, speed, _, _, rtt, in_flight, used, u, cost = rows[each.node]
         assert each.in_flight == in_flight
-        assert router.load(each.node, NOW).mean == pytest.approx(own, abs=5e-4) or (
-            each.node == answer.node  # which has the lease of this very decision
-        )
-        assert each.credited == pytest.approx(credited, abs=5e-4)
-        assert each.others == pytest.approx(others, abs=5e-4)
-        taken = each.others + each.in_flight + 1
-        assert taken / slots == pytest.approx(u, abs=5e-4)
+        assert (each.slots, each.slowness) == (slots, 1 / speed)
+        assert each.used == pytest.approx(used, abs=5e-4)
+        busy = each.in_flight / slots
+        more = max(0.0, each.used - busy - UNCLEAR)
+        assert busy + 1 / slots + more == pytest.approx(u, abs=5e-4)
+        assert rtt + 50 / speed * (1 + u * u) == pytest.approx(cost, abs=0.1)
         assert each.cost_ms == pytest.approx(cost, abs=0.05)
 
 

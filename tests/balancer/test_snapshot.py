@@ -46,3 +46,14 @@ def test_columns_of_unlike_length_are_refused() -> None:
     columns[-1] = ()
     with pytest.raises(ValueError, match="'groups': 0"):
         Snapshot(0, 0.0, *columns)
+
+
+def test_a_renewed_snapshot_has_the_same_nodes_and_other_readings() -> None:
+    before = Snapshot.of([A, B], version=3, at=9.0)
+    after = before.renewed(4, 9.5, cpu=(0.25, 1.0))
+    assert (after.version, after.at, after.cpu) == (4, 9.5, (0.25, 1.0))
+    assert after.ids is before.ids
+    assert after.row("beta") == 1
+    assert (before.version, before.cpu) == (3, (0.5, None))
+    with pytest.raises(ValueError, match="2 rows"):
+        before.renewed(4, 9.5, cpu=(0.25,))

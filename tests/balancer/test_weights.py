@@ -7,7 +7,6 @@ from hypothesis import strategies as st
 from trimtab.balancer.weights import (
     FLOOR,
     Headroom,
-    capacity,
     faded,
     headroom,
     middle,
@@ -15,26 +14,24 @@ from trimtab.balancer.weights import (
 )
 
 shares = st.floats(0, 1)
+slownesses = st.floats(0.1, 100)
+ramps = st.floats(0.1, 1)
 
 
 @pytest.mark.parametrize(
-    ("rooms", "asks_gpu", "expected"),
+    ("rooms", "expected"),
     [
-        ((0.9, 0.4, 0.8, None), False, Headroom(0.4, "memory")),
-        ((0.9, None, None, None), False, Headroom(0.9, "cpu")),
-        ((0.9, 0.8, 0.7, 0.1), False, Headroom(0.7, "network")),  # no GPU wanted
-        ((0.9, 0.8, 0.7, 0.1), True, Headroom(0.1, "gpu")),
-        ((0.9, 0.8, 0.7, None), True, None),  # the one that matters is unread
-        ((None, None, None, 0.5), False, None),
-        ((0.0, 0.5, 0.5, None), False, Headroom(0.0, "cpu")),  # 0 is a reading
+        ((0.9, 0.4, 0.8), Headroom(0.4, "memory")),
+        ((0.9, None, None), Headroom(0.9, "cpu")),
+        ((0.9, 0.8, 0.7), Headroom(0.7, "network")),
+        ((None, None, None), None),
+        ((0.0, 0.5, 0.5), Headroom(0.0, "cpu")),  # 0 is a reading
     ],
 )
-def test_headroom_is_the_least_that_the_task_needs(
-    rooms: tuple[float | None, float | None, float | None, float | None],
-    asks_gpu: bool,
-    expected: Headroom | None,
+def test_headroom_is_the_least_of_those_read(
+    rooms: tuple[float | None, float | None, float | None], expected: Headroom | None
 ) -> None:
-    assert headroom(*rooms, asks_gpu=asks_gpu) == expected
+    assert headroom(*rooms) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,32 +44,34 @@ def test_headroom_is_the_least_that_the_task_needs(
         (0.8, -5.0, 0.8),  # from a clock a little ahead
     ],
 )
-def test_trust_fades_towards_half(room: float, age_s: float, expected: float) -> None:
+def test_b32_trust_fades_towards_half(
+    room: float, age_s: float, expected: float
+) -> None:
     assert faded(room, age_s) == pytest.approx(expected)
 
 
-@given(shares, shares, st.floats(0, 1000), st.integers(1, 512), st.floats(0.1, 10))
+@given(shares, shares, st.floats(0, 1000), st.integers(1, 512), slownesses, ramps)
 def test_less_headroom_never_weighs_more(
-    one: float, other: float, age_s: float, slots: int, speed: float
+    one: float, other: float, age_s: float, slots: int, slowness: float, ramp: float
 ) -> None:
-    low, high = sorted((one, other))
-    whole = capacity(slots, speed)
-    assert weight(whole, faded(low, age_s)) <= weight(whole, faded(high, age_s))
+    low, high = (faded(room, age_s) for room in sorted((one, other)))
+    assert weight(slots, slowness, low, ramp) <= weight(slots, slowness, high, ramp)
 
 
-@given(shares, st.integers(1, 512), st.floats(0.1, 10))
-def test_a_weight_is_never_below_its_floor(
-    room: float, slots: int, speed: float
+@given(shares, st.integers(1, 512), slownesses, ramps)
+def test_weights_stay_within_bounds(
+    room: float, slots: int, slowness: float, ramp: float
 ) -> None:
-    whole = capacity(slots, speed)
-    assert weight(whole, room) >= FLOOR * whole > 0
+    full = slots / slowness
+    found = weight(slots, slowness, room, ramp)
+    assert 0 < FLOOR * 0.1 * full * 0.999 <= found <= full
 
 
 @pytest.mark.parametrize(
     ("rooms", "expected"),
     [([0.2, None, 0.8, 0.6], 0.6), ([None], 0.5), ([], 0.5)],
 )
-def test_the_middle_of_a_pool_is_of_what_was_read(
+def test_the_middle_of_a_fleet_is_of_what_was_read(
     rooms: list[float | None], expected: float
 ) -> None:
-    assert middle(rooms) == expected
+    assert middle(rooms, 0.5) == expected

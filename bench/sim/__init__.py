@@ -1,0 +1,1 @@
+"""A simulated fleet for balancers: bench/balancer_sim.py runs it."""
