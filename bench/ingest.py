@@ -21,6 +21,7 @@ import gc
 import http.client
 import json
 import logging
+import math
 import os
 import random
 import re
@@ -221,7 +222,7 @@ class Bench:
             "offered_s": round(load.frames / load.seconds),
             "frames": len(took_ms),
             "median_ms": round(statistics.median(took_ms), 1),
-            "p99_ms": round(took_ms[int(0.99 * (len(took_ms) - 1))], 1),
+            "p99_ms": round(took_ms[math.ceil(0.99 * len(took_ms)) - 1], 1),
             "most_ms": round(took_ms[-1], 1),
         }
 

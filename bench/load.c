@@ -24,6 +24,7 @@
 #include <unistd.h>
 
 #define MOST_WRITE 65536
+#define PATIENCE_S 120
 /* Where a frame has its sequence and its boot clock: 5 bytes each, 0xce first. */
 #define SEQ_AT 3
 #define BOOT_AT 8
@@ -140,6 +141,7 @@ static int say(struct peer *peer, int count) {
 }
 
 static void run(double rate, int each, double seconds) {
+    alarm((unsigned)seconds + PATIENCE_S);
     static uint32_t turn;
     double start = now_s(), passed = 0;
     uint64_t sent = 0, late = 0;
@@ -154,6 +156,7 @@ static void run(double rate, int each, double seconds) {
         }
         listen_for(sent + each <= due ? 0 : 1);
     }
+    alarm(0);
     printf("sent %llu %.3f %llu\n", (unsigned long long)sent, passed,
            (unsigned long long)late);
     fflush(stdout);
@@ -190,12 +193,14 @@ int main(int argc, char **argv) {
     peers = calloc(peer_count, sizeof *peers);
     poller = epoll_create1(0);
     begun_s = now_s();
+    alarm(PATIENCE_S); /* rather dead than waiting for ever */
     for (uint32_t i = 0; i < peer_count; i++) {
         dial(&peers[i], i, atoi(argv[1]), hellos[i]);
         /* No more on their way than the collector's backlog holds. */
         while (i - welcomed > 200) listen_for(1000);
     }
     while (welcomed < peer_count) listen_for(1000);
+    alarm(0);
     printf("connected %u\n", peer_count);
     fflush(stdout);
     char line[200];

@@ -45,6 +45,7 @@ def test_repeated_kills_under_load_lose_nothing_and_count_nothing_twice(fleet):
             return all(sender.stored == sender.seq for sender in senders)
 
         until(all_stored, 20, "all is stored")
+        until(fleet.nodes, 10, "the last one serves")
     assert min(sender.seq for sender in senders) > 100
     assert fleet.stop(process) == 0
     counted, known = kept(fleet)
