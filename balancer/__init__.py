@@ -5,6 +5,7 @@ Build a `Snapshot`, hand it to a `Router` with `update`, and ask `route` with a
 """
 
 from .bus import Board, Share
+from .damping import Damper
 from .decision import Alternative, Candidate, Decision, NoFit
 from .outcome import Closing, Outcome
 from .pool import Filtered, Mode
@@ -20,6 +21,7 @@ __all__ = [
     "Board",
     "Candidate",
     "Closing",
+    "Damper",
     "Decision",
     "Filtered",
     "Mode",

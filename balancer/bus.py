@@ -1,9 +1,10 @@
 """What balancers tell each other, and what they make of it: plain data.
 
-Each balancer says, at most every 10 ms, what it sent and what came back. The
-board adds that up: for each node the work in flight of all balancers, its
-slowness, failures and silence. Whoever carries a share from one process to the
-other gives it to every board, the sender's too: so all hold the same.
+Each balancer says, at most every 10 ms, what it sent and what came back, and
+once a second that it lives. The board adds that up: for each node the work in
+flight of all balancers, its slowness, failures and silence. Whoever carries a
+share from one process to the other gives it to every board, the sender's too:
+so all hold the same.
 
 Shares are numbered. After a gap the sums may be wrong, and `apply` says so:
 then ask that balancer for one that is `whole`. What a balancer has in flight
@@ -11,12 +12,14 @@ is forgotten when it has said nothing for 5 s, so nothing leaks with it.
 """
 
 from collections.abc import Iterable
-from typing import NamedTuple
+from math import inf
+from typing import NamedTuple, Protocol
 
 from .ejection import FAILURES, Standing, within_bound
 from .service import Service
 
 FLUSH_S = 0.01
+ALIVE_S = 1.0  # a balancer without news says so
 GONE_S = 5.0
 _ROUNDING = 1e-9  # of pull, left where work came and went
 
@@ -47,6 +50,12 @@ class Share(NamedTuple):
     ended: tuple[Ended, ...]
 
 
+class Watcher(Protocol):
+    """Keeps something until then, in seconds."""
+
+    until: float
+
+
 class Part:
     """What one balancer has in flight on one node."""
 
@@ -67,14 +76,14 @@ class Known:
         "parts",
         "pull",
         "service",
-        "stamp",
         "standing",
         "suspect",
         "tasks",
+        "watchers",
     )
 
     def __init__(self) -> None:
-        self.stamp = 0  # grows with every change
+        self.watchers: list[Watcher] = []  # whose costs rest on this
         self.tasks = 0  # in flight
         self.pull = 0.0
         self.parts: dict[str, Part] = {}
@@ -101,7 +110,12 @@ class Known:
         self.pull = self.pull + pull if self.tasks > 0 else 0.0
         if before <= 0 < self.tasks:
             self.busy_since = now
-        self.stamp += 1
+        self.changed()
+
+    def changed(self) -> None:
+        """Have the costs computed anew that rest on this."""
+        for watcher in self.watchers:
+            watcher.until = -inf
 
 
 class Board:
@@ -114,7 +128,7 @@ class Board:
         self._whole = 0.0  # capacity
         self._ejected: set[str] = set()
         self.turns = 0  # grows with every ejection
-        self.refused_at = float("-inf")  # when the bound last held one back
+        self.refused_at = -inf  # when the bound last held one back
 
     def node(self, ident: str) -> Known:
         """Return what is known of a node; a new one is known for nothing."""
@@ -145,7 +159,7 @@ class Board:
     ) -> None:
         """Take the end of a task on a node."""
         known = self.node(ident)
-        known.stamp += 1
+        known.changed()
         if slowness is not None:
             known.service.note(slowness, now)
         if ok:
@@ -201,6 +215,11 @@ class Board:
             self._forget(balancer, now)
             del self._heard[balancer], self._numbers[balancer]
 
+    def count_itself(self, balancer: str) -> None:
+        """Keep what a balancer has in flight: it counts here without shares."""
+        self._heard.pop(balancer, None)
+        self._numbers.pop(balancer, None)
+
     def _forget(self, balancer: str, now: float) -> None:
         for known in self._nodes.values():
             part = known.parts.get(balancer)
@@ -214,6 +233,7 @@ class Outbox:
     def __init__(self, balancer: str) -> None:
         self._balancer = balancer
         self._number = 0
+        self._said_at = -inf
         self._moved: dict[str, list[float]] = {}
         self._ended: list[Ended] = []
 
@@ -230,23 +250,24 @@ class Outbox:
         """Note the end of a task."""
         self._ended.append(ended)
 
-    def flush(self) -> Share | None:
-        """Return what is new; None if nothing is."""
-        if not self._moved and not self._ended:
+    def flush(self, now: float) -> Share | None:
+        """Return what is new; None if nothing is and it said so lately."""
+        if not self._moved and not self._ended and now - self._said_at < ALIVE_S:
             return None
         moved = tuple(
             Moved(node, int(tasks), pull)
             for node, (tasks, pull) in self._moved.items()
             if tasks or abs(pull) > _ROUNDING
         )
-        return self._share(moved, whole=False)
+        return self._share(moved, now, whole=False)
 
-    def whole(self, held: Iterable[Moved]) -> Share:
+    def whole(self, held: Iterable[Moved], now: float) -> Share:
         """Return all that is in flight, for who missed a share."""
-        return self._share(tuple(held), whole=True)
+        return self._share(tuple(held), now, whole=True)
 
-    def _share(self, moved: tuple[Moved, ...], *, whole: bool) -> Share:
+    def _share(self, moved: tuple[Moved, ...], now: float, *, whole: bool) -> Share:
         self._number += 1
+        self._said_at = now
         share = Share(self._balancer, self._number, whole, moved, tuple(self._ended))
         self._moved.clear()
         self._ended.clear()

@@ -19,22 +19,30 @@ from .pool import Miss, Mode
 from .sampler import Sampler
 from .seat import Seat
 from .settings import Settings
+from .snapshot import Snapshot
 from .task import Task
+from .work import size
 
 LEAST = 3  # an answer names two nodes beside the first
 _ENOUGH = 4  # fitting ones among the drawn; fewer, and more are drawn
 _ROUNDS = 3
 
 
-class Wish(NamedTuple):
+class Wish:
     """A task, with what is asked of it again and again."""
 
-    task: Task
-    key: tuple[object, ...]  # equal keys fit alike
-    size: int  # of its label
-    labelled_ms: float  # its work
-    gpu: bool
-    ttl_s: float
+    __slots__ = ("ask", "gpu", "key", "labelled_ms", "size", "task", "ttl_s", "unused")
+
+    def __init__(self, task: Task, settings: Settings) -> None:
+        self.task = task
+        closed = task.task_class in settings.fail_closed
+        self.key = (closed, *needs.key(task))  # equal keys fit alike
+        self.labelled_ms = task.service_s * 1000  # its work
+        self.size = size(self.labelled_ms)
+        self.gpu = task.asks_gpu
+        self.ttl_s = max(settings.lease_s, 2 * (task.duration_s or 0.0))
+        self.unused = task.unused
+        self.ask: Ask | None = None  # of the newest snapshot it was asked over
 
 
 class Pool(NamedTuple):
@@ -96,6 +104,12 @@ class Chooser:
     def ask(self, wish: Wish) -> Ask:
         """Return what is known of these needs on this snapshot."""
         snapshot = self._fleet.snapshot
+        if wish.ask is not None and wish.ask.snapshot is snapshot:
+            return wish.ask
+        wish.ask = found = self._asked(wish, snapshot)
+        return found
+
+    def _asked(self, wish: Wish, snapshot: Snapshot) -> Ask:
         found = self._asks.get(wish.key)
         if found is not None:
             if found.snapshot is snapshot:
@@ -116,7 +130,7 @@ class Chooser:
         ask = self.ask(wish)
         if ask.idle is None:
             ask.idle = needs.idle_words(self._fleet.snapshot, wish.task)
-        return wish.task.unused + ask.idle
+        return wish.unused + ask.idle if ask.idle else wish.unused
 
     def more(self, wish: Wish, chosen: Chosen, now: float) -> list[Seat]:
         """Return other fitting nodes, where few hold nearly all the weight."""
@@ -155,10 +169,9 @@ class Chooser:
                     if verdict is not True:
                         misses.append(verdict)
                         continue
-                known = seat.known
-                if seat.seen != known.stamp or now >= seat.until:
-                    # An ejection is news on the board, so it is looked for here.
-                    if known.standing.until > now:
+                if now >= seat.until:
+                    # An ejection is news, which ends a cost: it is seen here.
+                    if seat.known.standing.until > now:
                         name = fleet.snapshot.names[seat.row]
                         misses.append(pool.thrown_out(name))
                         continue
@@ -182,7 +195,7 @@ class Chooser:
         seats = self._compared(kept, now)
         costs: list[float] = []
         for seat in seats:
-            if fleet.outdated(seat, now):
+            if now >= seat.until:
                 fleet.renew(seat, now)
             costs.append(seat.base_ms + seat.slope * work_ms)
         if wish.gpu:

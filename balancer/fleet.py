@@ -19,7 +19,7 @@ from .seat import FRESH_S, STALLED_S, Facts, Seat, facts
 from .settings import Settings
 from .snapshot import Admin, Snapshot
 from .stall import PATIENCE, inflation
-from .standing import GONE
+from .standing import GONE, REPORTING
 from .weights import PRIOR, Headroom, capacity, faded, middle, weight
 
 # A balancer that sent what it has not said yet believes that the others did
@@ -159,8 +159,24 @@ class Fleet:
                 found.append(seat)
         return found
 
+    def levels(self, now: float) -> dict[str, float | None]:
+        """Return the share of its nominal weight that each node is worth."""
+        return {seat.id: self._level(seat, now) for seat in self.seats}
+
+    def _level(self, seat: Seat, now: float) -> float | None:
+        snapshot, row = self.snapshot, seat.row
+        if (
+            snapshot.admin[row] is not Admin.ACTIVE
+            or snapshot.slots[row] < 1
+            or seat.known.standing.until > now
+        ):
+            return 0.0
+        if snapshot.states[row] not in REPORTING:
+            return None
+        return min(1.0, self._weigh(seat, now, gpu=False) / self._capacities[row])
+
     def _weigh(self, seat: Seat, now: float, *, gpu: bool) -> float:
-        if self.outdated(seat, now):
+        if now >= seat.until:
             self.renew(seat, now)
         # What our own work takes is counted as of now, not as it was read.
         room = min(1.0, 1.0 - seat.used + seat.busy / seat.slots)
@@ -183,10 +199,6 @@ class Fleet:
 
     # --- the cost of a seat ---
 
-    def outdated(self, seat: Seat, now: float) -> bool:
-        """Say whether the cost of a seat is to be computed anew."""
-        return seat.seen != seat.known.stamp or now >= seat.until
-
     def renew(self, seat: Seat, now: float) -> None:
         """Compute the cost of a seat: see cost.py for the formula."""
         if now >= seat.trusted_until:
@@ -197,7 +209,7 @@ class Fleet:
         stall = 1.0
         tasks = known.tasks
         until = now + FRESH_S
-        if tasks > 0:
+        if tasks > 0 and known.pull > 0:
             began = known.busy_since + rtt_ms / 1000
             if known.ok_at > began:
                 began = known.ok_at
@@ -223,8 +235,8 @@ class Fleet:
             slope *= FAILED
         seat.base_ms, seat.slope = base_ms, slope
         seat.slowness, seat.stall, seat.busy = slowness, stall, busy
-        seat.seen = known.stamp
-        seat.until = until
+        # Of who is ejected nothing is kept, so that it is seen at every look.
+        seat.until = until if known.standing.until <= now else -inf
         seat.seen_as = None
 
     def _busy(self, seat: Seat) -> float:

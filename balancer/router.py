@@ -14,7 +14,7 @@ from math import inf
 from random import Random
 from typing import NamedTuple
 
-from . import needs, pool
+from . import pool
 from .bus import Board, Ended, Moved, Outbox, Share
 from .choice import LEAST, Chooser, Chosen, Wish
 from .decision import Decision, NoFit
@@ -28,7 +28,7 @@ from .settings import DEFAULTS, Settings
 from .snapshot import Snapshot
 from .sticky import Sticky
 from .task import Task
-from .work import Work, bounded, size
+from .work import Work, bounded
 
 # How fast the load that answers tell of replaces what was believed.
 _REST_GAIN = 0.3
@@ -67,6 +67,7 @@ class Router:
         self._chooser = Chooser(self._fleet, rng, settings)
         self._work = Work()
         self._wishes: dict[int, Wish] = {}
+        self._name = name
         self._outbox = Outbox(name)
         self._kept: OrderedDict[int, Snapshot] = OrderedDict()
         self._ledger = Ledger(settings.leases)
@@ -109,17 +110,18 @@ class Router:
             self._settle(now)
         self._fleet.join(count, connected=connected)
 
-    def share(self) -> Share | None:
+    def share(self, now: float) -> Share | None:
         """Return what is new to tell the other balancers; None: nothing."""
-        return self._outbox.flush()
+        return self._outbox.flush(now)
 
-    def whole_share(self) -> Share:
+    def whole_share(self, now: float) -> Share:
         """Return all of it, for a balancer that is new or missed a share."""
-        return self._outbox.whole(
+        held = (
             Moved(seat.id, seat.tasks, seat.pull)
             for seat in self._fleet.by_id.values()
             if seat.tasks
         )
+        return self._outbox.whole(held, now)
 
     def hear(self, share: Share, now: float) -> bool:
         """Take a share; False: one before is missing, ask for a whole one."""
@@ -196,6 +198,14 @@ class Router:
         record = self._records.get(decision_id)
         return None if record is None else record.outcome
 
+    def levels(self, now: float) -> dict[str, float | None]:
+        """Return what of its nominal weight each node should get from a proxy.
+
+        By id, 0.0-1.0. 0: nothing new, it is drained, ejected or has no slots.
+        None: nothing is known of it now. damping.py makes weights of them.
+        """
+        return self._fleet.levels(now)
+
     def filtered(self, decision: Decision) -> tuple[Filtered, ...] | None:
         """Return what each rule left out of the whole fleet for a decision.
 
@@ -231,15 +241,7 @@ class Router:
         if wish is None:
             if len(self._wishes) >= _WISHES:
                 self._wishes.clear()
-            labelled_ms = task.service_s * 1000
-            wish = Wish(
-                task,
-                needs.key(task),
-                size(labelled_ms),
-                labelled_ms,
-                task.asks_gpu,
-                max(self._settings.lease_s, 2 * (task.duration_s or 0.0)),
-            )
+            wish = Wish(task, self._settings)
             self._wishes[key] = wish
         return wish
 
@@ -269,7 +271,7 @@ class Router:
             mode,
             wish.task,
             seat.view(),
-            [each.view() for each in seats],
+            [each.seen_as or each.view() for each in seats],
             costs,
             more,
             looked_at,
@@ -334,7 +336,8 @@ class Router:
 
     def _settle(self, now: float) -> None:
         """Put on the board what was not said before shares stopped."""
-        rest = self._outbox.flush()
+        self.board.count_itself(self._name)
+        rest = self._outbox.flush(now)
         for seat in self._fleet.by_id.values():
             part = seat.part
             tasks, pull = seat.tasks - part.tasks, seat.pull - part.pull

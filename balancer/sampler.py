@@ -1,14 +1,11 @@
-"""Draws by weight from many nodes, with weights that are never all made anew.
+"""Draws by weight from many nodes, each at the same price whatever the number.
 
-A draw is a bisection of cumulative sums. Weights are renewed by a sweep that
-takes a few nodes at each pick, and the sums when it is through: no pick pays
-for the whole fleet.
+An alias table (Walker 1977, built as Vose 1991 does) needs one random number
+and two looks. Weights are renewed by a sweep that takes a few nodes at each
+pick, and the table when it is through: hardly a pick pays for the whole fleet.
 """
 
-from bisect import bisect
 from collections.abc import Callable, Sequence
-from itertools import accumulate
-from math import inf
 from random import Random
 from typing import Generic, TypeVar
 
@@ -29,21 +26,28 @@ class Sampler(Generic[T]):
         self._weigh = weigh
         self._weights = [weigh(member, now) for member in members]
         self._period_s = max(SWEEP_S, _NODE_S * len(members))
-        self._sum_up(now)
+        self._tabulate(now)
 
     def draw(self, count: int, rng: Random, now: float) -> list[T]:
         """Return so many members, with replacement; there must be one."""
         if now >= self._due_at:
             self._sweep(now)
-        members, sums, total, random = self.members, self._sums, self._total, rng.random
-        return [members[bisect(sums, random() * total)] for _ in range(count)]
+        members, keep, others, random = (
+            self.members,
+            self._keep,
+            self._others,
+            rng.random,
+        )
+        size = len(members)
+        # Place i is drawn by the whole part, kept or not by the fraction.
+        return [
+            members[i] if spot < keep[i] else others[i]
+            for spot in [random() * size for _ in range(count)]
+            for i in (int(spot),)
+        ]
 
-    def _sum_up(self, now: float) -> None:
-        self._sums = list(accumulate(self._weights))
-        if self._sums:
-            self._total = self._sums[-1]
-            # The product of a draw can round up to the total.
-            self._sums[-1] = inf
+    def _tabulate(self, now: float) -> None:
+        self._keep, self._others = table(self.members, self._weights)
         self._next = 0
         self._began_at = now
         self._due_at = now + self._period_s / max(1, len(self._weights))
@@ -57,4 +61,28 @@ class Sampler(Generic[T]):
         self._next = end
         self._due_at = self._began_at + self._period_s / size * (end + 1)
         if end == size:
-            self._sum_up(now)
+            self._tabulate(now)
+
+
+def table(
+    members: Sequence[T], weights: Sequence[float]
+) -> tuple[list[float], list[T]]:
+    """Return for each place up to where its member is drawn, and who else is.
+
+    A spot from i to i + 1 draws member i below the first, else the second.
+    """
+    size = len(members)
+    mean = sum(weights) / size if size else 0.0
+    shares = [each / mean for each in weights] if mean > 0 else [1.0] * size
+    others = list(members)
+    keep = [place + 1.0 for place in range(size)]
+    small = [place for place, share in enumerate(shares) if share < 1.0]
+    large = [place for place, share in enumerate(shares) if share >= 1.0]
+    while small and large:
+        less, more = small.pop(), large[-1]
+        keep[less] = less + shares[less]
+        others[less] = members[more]
+        shares[more] -= 1.0 - shares[less]
+        if shares[more] < 1.0:
+            small.append(large.pop())
+    return keep, others

@@ -14,7 +14,7 @@ from .standing import measured
 from .weights import Headroom, headroom
 
 # A cost is computed anew after this, since beliefs fade.
-FRESH_S = 0.25
+FRESH_S = 0.5
 STALLED_S = 0.05  # and after this while answers are overdue
 
 
@@ -80,7 +80,7 @@ class View(NamedTuple):
 
 
 class Seat:
-    """One node; `seen` and `until` say how long the cost holds."""
+    """One node; its cost holds `until` then."""
 
     __slots__ = (
         "base_ms",
@@ -93,7 +93,6 @@ class Seat:
         "rest",
         "row",
         "rtt_ms",
-        "seen",
         "seen_as",
         "slope",
         "slots",
@@ -123,9 +122,9 @@ class Seat:
         # What the cost is made of, and the cost: base + slope · work.
         self.slowness, self.stall, self.busy = 1.0, 1.0, 0.0
         self.base_ms = self.slope = 0.0
-        self.seen = -1  # the board's stamp it was computed at
-        self.until = -inf
+        self.until = -inf  # when the cost is to be computed anew; now, if events say
         self.seen_as: View | None = None  # kept for explanations
+        known.watchers.append(self)
 
     def view(self) -> View:
         """Return what the cost is made of now."""

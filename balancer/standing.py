@@ -10,6 +10,8 @@ from .snapshot import Admin, State
 # Not there.
 GONE = frozenset({State.LOST, State.SLEEPING})
 _UNMEASURED = frozenset({State.JOINING, State.UNKNOWN})
+# Heard of lately, and measured.
+REPORTING = frozenset({State.HEALTHY, State.STRAINED, State.SATURATED})
 # Working capacity.
 USABLE = frozenset({State.HEALTHY, State.STRAINED, State.JOINING, State.UNKNOWN})
 

@@ -128,18 +128,23 @@ class Load:
         router, tasks, rng = self.router, self._tasks, self._rng
         pick: Callable[[Task, float], Decision | Pick | NoFit]
         pick = router.route if self._explained else router.pick
+        steps = [i / PICKS_S for i in range(BATCH)]
         spent = Spent(0.0, 0.0)
         for batch in range(picks // BATCH):
             before = process_time()
             self._renew()
-            for _ in range(BATCH):
-                self.now += 1 / PICKS_S
-                began = perf_counter()
-                made = pick(tasks[batch % 2], self.now)
-                if timed is not None:
+            task, now = tasks[batch % 2], self.now
+            made: list[Decision | Pick | NoFit] = []
+            if timed is None:
+                made += [pick(task, now + step) for step in steps]
+            else:
+                for step in steps:
+                    began = perf_counter()
+                    made.append(pick(task, now + step))
                     timed.append(perf_counter() - began)
-                self._open.append(_id(made))
+            self.now += BATCH / PICKS_S
             between = process_time()
+            self._open += map(_id, made)
             while len(self._open) > UNDER_WAY:
                 ident = self._open.popleft()
                 service_ms = 1000 * TASK_S * rng.uniform(0.6, 1.4)

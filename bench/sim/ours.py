@@ -105,7 +105,7 @@ class Ours(Policy):
             router.balancers(self._count, connected=up, now=now)
         if up:
             for router in self._routers:
-                self._send(now, router.whole_share())
+                self._send(now, router.whole_share(now))
 
     def _send(self, now: float, share: Share) -> None:
         self._sent += 1
@@ -116,7 +116,7 @@ class Ours(Policy):
         while flushes and flushes[0][0] <= now:
             at, balancer = heappop(flushes)
             self._flushing[balancer] = False
-            share = self._routers[balancer].share() if self._bus else None
+            share = self._routers[balancer].share(at) if self._bus else None
             if share is not None:
                 self._send(at, share)
         while flights and flights[0][0] <= now:
