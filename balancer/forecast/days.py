@@ -24,6 +24,7 @@ PROFILE = 2 * WEEK  # days that the profile of a day looks back
 BINS = 288  # at most, a day
 _KNOWN = 256  # medians, at most
 _MISSING = -32_768
+_LEAST = 1e-200  # smaller is 0: a quantum of it would be
 _MOST = 16_000  # quanta, so that twice as many fit 16 bits
 
 
@@ -38,6 +39,8 @@ class _Row:
         self.bins = bins
 
     def put(self, place: int, value: float, suspect: bool) -> None:
+        if abs(value) < _LEAST:
+            value = 0.0
         while abs(value) > _MOST * self.quantum:
             self._coarser(abs(value))
         quanta = round(value / self.quantum) if self.quantum else 0
@@ -88,9 +91,11 @@ class Days:
             suspects=held.suspects + suspect,
         )
         self._filling = held
-        self._row(day).put(
-            place, held.total / held.steps, 2 * held.suspects > held.steps
-        )
+        row = self._row(day)
+        quantum = row.quantum
+        row.put(place, held.total / held.steps, 2 * held.suspects > held.steps)
+        if row.quantum != quantum:
+            self._known.clear()  # the whole row was rounded anew
 
     def day(self, at_s: float) -> float | None:
         """Return the usual value at this time of day; None: never read."""

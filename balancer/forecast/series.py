@@ -8,7 +8,7 @@ at most, and survives a restart through `state`.
 """
 
 from collections.abc import Mapping
-from math import isfinite, log
+from math import log
 from typing import NamedTuple, Self
 
 from .band import Bands, Width
@@ -17,6 +17,8 @@ from .methods import CYCLIC, METHODS, Methods
 from .record import HORIZONS, Record, blend
 from .state import VERSION, BadState, Plain
 
+# No load is larger, and sums of such stay finite.
+LARGEST = 1e100
 # A gap longer than this breaks what was said of it; nothing is made up for it.
 LONGEST_GAP = HORIZONS[-1]  # steps
 
@@ -79,7 +81,7 @@ class Series:
     def update(self, at_s: float, value: float | None, *, outage: bool = False) -> bool:
         """Count the reading of the step that `at_s` is in; false if it came late.
 
-        None, any reading of an outage, and what is no finite number, is no
+        None, any reading of an outage, and what is no number up to LARGEST, is no
         reading: the series holds still and learns nothing. Steps left out count
         as None.
         """
@@ -94,7 +96,7 @@ class Series:
             else:
                 for missed in range(self._step + 1, step):
                     self._count(missed, None)
-        read = value is not None and isfinite(value) and not outage
+        read = value is not None and abs(value) <= LARGEST and not outage
         self._count(step, value if read else None)
         return True
 

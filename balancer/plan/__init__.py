@@ -1,7 +1,7 @@
 """The rebalance plan: which node should load which data item, and is it worth it.
 
-`make` takes a `Fleet` and gives a `Plan`; `rates` makes demand of a forecast.
-Nothing is applied here, and nothing asks it yet.
+`rates` makes demand of a forecast, `make` a `Plan` of a `Fleet`. Nothing is
+applied here. `docs/plan.md` says what decides.
 """
 
 from .demand import rates

@@ -82,6 +82,7 @@ class _Planner:
         self._items = {item.name: item for item in fleet.items}
         self._usable = sorted(h for h in fleet.holders if h.usable)
         self._everywhere = common(h.groups for h in self._usable)
+        self._groups = {h.name: h.groups for h in self._usable}
         self._budget = max(1, int(settings.moving_share * len(self._usable)))
         self._moving = sum(bool(h.loading) for h in self._usable)
         self._moved: set[str] = set()
@@ -93,6 +94,10 @@ class _Planner:
                 self._serving.setdefault(name, {})[holder.name] = holder.groups
             for name in holder.holds | holder.loading:
                 self._coming.setdefault(name, {})[holder.name] = holder.groups
+        # What was worked out; of an item that a move touches it goes again.
+        self._rates: dict[tuple[str, int], float | None] = {}
+        self._missed: dict[str, float] = {}
+        self._may: dict[str, dict[str, bool]] = {}
 
     def plan(self) -> Plan:
         needs = tuple(map(self._needed, sorted(self._fleet.items)))
@@ -186,13 +191,10 @@ class _Planner:
         if not open_nodes:
             why = "every node holds it, is loading, or moves in this plan"
             return [], ("node", why)
-        spread = [
-            h
-            for h in open_nodes
-            if spans([*present.values(), h.groups], self._everywhere)
-        ]
+        risks = common(present.values()) - self._everywhere
+        spread = [h for h in open_nodes if not risks & h.groups]
         if not spread:
-            shared = ", ".join(sorted(common(present.values()) - self._everywhere))
+            shared = ", ".join(sorted(risks))
             why = f"every node open to it shares {shared} with its replicas"
             return [], ("spread", why)
         found = [option for h in spread for option in self._rooms(h)]
@@ -209,23 +211,32 @@ class _Planner:
                 yield _Option(self._misses(name), spent, holder.name, name)
 
     def _may_go(self, name: str, holder: Holder) -> bool:
+        known = self._may.setdefault(name, {})
+        if holder.name not in known:
+            known[holder.name] = self._spared(name, holder)
+        return known[holder.name]
+
+    def _spared(self, name: str, holder: Holder) -> bool:
+        """Return whether an item can do without its replica on a node."""
         item = self._items.get(name)
         if item is None or item.rates is None:
             return False  # nobody knows what it is for
-        left = {k: g for k, g in self._serving[name].items() if k != holder.name}
-        if not left:
+        if self._serving[name].keys() <= {holder.name}:
             return False
         before = list(self._coming[name].values())
         after = [g for k, g in self._coming[name].items() if k != holder.name]
         return spans(after, self._everywhere) or not spans(before, self._everywhere)
 
     def _carry_out(self, move: Move) -> None:
-        groups = next(h.groups for h in self._usable if h.name == move.node)
+        groups = self._groups[move.node]
         self._moved.add(move.node)
         self._coming.setdefault(move.load, {})[move.node] = groups
         if move.evict is not None:
             del self._serving[move.evict][move.node]
             del self._coming[move.evict][move.node]
+        for name in filter(None, (move.load, move.evict)):
+            self._missed.pop(name, None)
+            self._may.pop(name, None)
 
     def _replicas(self, item: Item) -> int:
         return len(self._coming.get(item.name, ()))
@@ -238,6 +249,12 @@ class _Planner:
 
         What this plan loads serves from then on; the next can do better after.
         """
+        key = item.name, ahead
+        if key not in self._rates:
+            self._rates[key] = self._most(item, ahead)
+        return self._rates[key]
+
+    def _most(self, item: Item, ahead: int) -> float | None:
         if not item.rates:
             return None
         step_s, last = self._fleet.step_s, len(item.rates)
@@ -253,9 +270,12 @@ class _Planner:
 
     def _misses(self, name: str) -> float:
         """Return the waiting that one replica less costs until it could be back."""
-        item = self._items[name]
-        until_s = item.load_s + self._settings.interval_s
-        return self._waits(item, -1, until_s) - self._waits(item, 0, until_s)
+        if name not in self._missed:
+            item = self._items[name]
+            until_s = item.load_s + self._settings.interval_s
+            fewer, now = (self._waits(item, more, until_s) for more in (-1, 0))
+            self._missed[name] = fewer - now
+        return self._missed[name]
 
     def _waits(self, item: Item, more: int, until_s: float) -> float:
         step_s = self._fleet.step_s

@@ -2,8 +2,9 @@
 
 A fluid queue carries what is over capacity from step to step; within capacity
 chance still makes tasks wait, by Sakasegawa's approximation for many servers
-(1977), rho^sqrt(2(c + 1)) / (1 - rho) tasks. Coarse on purpose: it compares one
-replica more with one less.
+(1977), rho^sqrt(2(c + 1)) / (1 - rho) tasks. In each step the greater counts.
+Coarse on purpose: it compares one replica more with one less, and more slots
+never mean more waiting.
 """
 
 from collections.abc import Sequence
@@ -28,9 +29,12 @@ def waited_task_s(
         arrives = rate * step_s
         capacity = open_slots * step_s / service_s
         left = max(0.0, backlog + arrives - capacity)
-        total += (backlog + left) / 2 * step_s
-        if capacity and not left:
-            total += _queue(arrives / capacity, open_slots) * step_s
+        waiting = (backlog + left) / 2
+        if capacity:
+            # Within one step chance can't pile up more than as if none were served.
+            by_chance = min(_queue(arrives / capacity, open_slots), arrives / 2)
+            waiting = max(waiting, by_chance)
+        total += waiting * step_s
         backlog = left
     return total
 

@@ -3,6 +3,7 @@
 import json
 import math
 import random
+from itertools import accumulate
 
 import pytest
 
@@ -40,6 +41,10 @@ def test_noise_and_walks_and_ramps_have_no_cycle(seed: int) -> None:
     rng = random.Random(seed)
     noise = [rng.gauss(0.0, 1.0) for _ in range(1500)]
     assert fed(noise).period is None
+    walk = list(accumulate(noise))
+    assert fed(walk).period is None
+    slow = list(accumulate(walk))
+    assert fed(slow).period is None
     ramp = [float(step) for step in range(1500)]
     assert fed(ramp).period is None
     assert fed([5.0] * 1500).period is None

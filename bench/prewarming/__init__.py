@@ -1,0 +1,1 @@
+"""The parts of bench/prewarm.py: load, cache, and who decides."""
